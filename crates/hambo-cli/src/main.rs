@@ -1,0 +1,2 @@
+//! The command `hambo`.
+fn main() {}

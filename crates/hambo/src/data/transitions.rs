@@ -1,0 +1,204 @@
+//! Logged transitions, checked once on construction so that nothing after has to.
+
+use crate::{Error, Result};
+
+/// n logged transitions (s, a, r, s'), in the order of the log. All matrices are row-major, batch first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transitions {
+    state_dim: usize,
+    action_dim: usize,
+    states: Vec<f32>,
+    actions: Vec<f32>,
+    rewards: Vec<f32>,
+    next_states: Vec<f32>,
+    terminals: Vec<bool>,
+    timeouts: Vec<bool>,
+    episode_starts: Vec<usize>,
+}
+
+/// The columns of [`Transitions`] before they are checked.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// Length of a state.
+    pub state_dim: usize,
+    /// Length of an action.
+    pub action_dim: usize,
+    /// s, `[n, state_dim]`.
+    pub states: Vec<f32>,
+    /// a, `[n, action_dim]`.
+    pub actions: Vec<f32>,
+    /// r, `[n]`.
+    pub rewards: Vec<f32>,
+    /// s', `[n, state_dim]`.
+    pub next_states: Vec<f32>,
+    /// Whether s' ended the episode for good (no reward can follow), `[n]`.
+    pub terminals: Vec<bool>,
+    /// Whether the log was cut after this transition (a time limit), `[n]`.
+    pub timeouts: Vec<bool>,
+    /// Rows at which an episode begins, ascending, the first 0.
+    pub episode_starts: Vec<usize>,
+}
+
+impl Transitions {
+    /// Checks sizes and values: every column has n rows, all numbers are finite, episodes are in order.
+    pub fn new(columns: Columns) -> Result<Self> {
+        let Columns { state_dim, action_dim, states, actions, rewards, next_states, .. } = columns;
+        let n = rewards.len();
+        if state_dim == 0 || action_dim == 0 {
+            return Err(Error::Data(format!(
+                "states have {state_dim} and actions {action_dim} dimensions: each needs at least one"
+            )));
+        }
+        if n < 2 {
+            return Err(Error::Data(format!("{n} transitions: at least 2 are needed to learn anything")));
+        }
+        let lengths = [
+            ("states", states.len(), n * state_dim),
+            ("actions", actions.len(), n * action_dim),
+            ("next states", next_states.len(), n * state_dim),
+            ("terminals", columns.terminals.len(), n),
+            ("timeouts", columns.timeouts.len(), n),
+        ];
+        for (name, len, expected) in lengths {
+            if len != expected {
+                return Err(Error::Data(format!(
+                    "{name} hold {len} values, {n} rewards ask for {expected} (states {state_dim} wide, actions {action_dim} wide)"
+                )));
+            }
+        }
+        let starts = columns.episode_starts;
+        if starts.first() != Some(&0)
+            || starts.windows(2).any(|w| w[0] >= w[1])
+            || starts.last().is_none_or(|&s| s >= n)
+        {
+            return Err(Error::Data(format!(
+                "episode starts must ascend from row 0 and stay below {n}, the number of transitions"
+            )));
+        }
+        check_finite("states", &states, state_dim)?;
+        check_finite("actions", &actions, action_dim)?;
+        check_finite("rewards", &rewards, 1)?;
+        check_finite("next states", &next_states, state_dim)?;
+        Ok(Transitions {
+            state_dim,
+            action_dim,
+            states,
+            actions,
+            rewards,
+            next_states,
+            terminals: columns.terminals,
+            timeouts: columns.timeouts,
+            episode_starts: starts,
+        })
+    }
+
+    /// Number of transitions, n ≥ 2.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
+        self.rewards.len()
+    }
+    /// Length of a state.
+    pub fn state_dim(&self) -> usize {
+        self.state_dim
+    }
+    /// Length of an action.
+    pub fn action_dim(&self) -> usize {
+        self.action_dim
+    }
+    /// s, `[n, state_dim]`.
+    pub fn states(&self) -> &[f32] {
+        &self.states
+    }
+    /// a, `[n, action_dim]`.
+    pub fn actions(&self) -> &[f32] {
+        &self.actions
+    }
+    /// r, `[n]`.
+    pub fn rewards(&self) -> &[f32] {
+        &self.rewards
+    }
+    /// s', `[n, state_dim]`.
+    pub fn next_states(&self) -> &[f32] {
+        &self.next_states
+    }
+    /// Whether s' ended the episode for good, `[n]`.
+    pub fn terminals(&self) -> &[bool] {
+        &self.terminals
+    }
+    /// Whether the log was cut after this transition, `[n]`.
+    pub fn timeouts(&self) -> &[bool] {
+        &self.timeouts
+    }
+    /// Row ranges of the episodes, in order; together they are all rows.
+    pub fn episodes(&self) -> impl ExactSizeIterator<Item = std::ops::Range<usize>> + '_ {
+        (0..self.episode_starts.len())
+            .map(|i| self.episode_starts[i]..self.episode_starts.get(i + 1).copied().unwrap_or(self.len()))
+    }
+    /// State of row i.
+    pub fn state(&self, row: usize) -> &[f32] {
+        &self.states[row * self.state_dim..][..self.state_dim]
+    }
+    /// Action of row i.
+    pub fn action(&self, row: usize) -> &[f32] {
+        &self.actions[row * self.action_dim..][..self.action_dim]
+    }
+    /// Next state of row i.
+    pub fn next_state(&self, row: usize) -> &[f32] {
+        &self.next_states[row * self.state_dim..][..self.state_dim]
+    }
+}
+
+/// Row and column of the first value that is not finite, as an error.
+fn check_finite(name: &str, values: &[f32], width: usize) -> Result<()> {
+    match values.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(i) => Err(Error::Data(format!(
+            "{name}: {} in row {}, column {}; remove or repair such rows",
+            values[i],
+            i / width,
+            i % width
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Columns {
+        Columns {
+            state_dim: 2,
+            action_dim: 1,
+            states: vec![0.0; 6],
+            actions: vec![0.0; 3],
+            rewards: vec![0.0; 3],
+            next_states: vec![0.0; 6],
+            terminals: vec![false; 3],
+            timeouts: vec![false; 3],
+            episode_starts: vec![0, 2],
+        }
+    }
+
+    fn error(change: impl Fn(&mut Columns)) -> String {
+        let mut c = columns();
+        change(&mut c);
+        Transitions::new(c).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn episodes_cover_all_rows_in_order() {
+        let t = Transitions::new(columns()).unwrap();
+        assert_eq!(t.episodes().collect::<Vec<_>>(), [0..2, 2..3]);
+    }
+
+    #[test]
+    fn bad_columns_are_refused_with_their_place() {
+        assert!(error(|c| c.states[3] = f32::NAN).contains("states: NaN in row 1, column 1"));
+        assert!(error(|c| c.rewards[2] = f32::INFINITY).contains("rewards: inf in row 2, column 0"));
+        assert!(error(|c| c.actions.truncate(2)).contains("actions hold 2 values, 3 rewards ask for 3"));
+        assert!(error(|c| c.episode_starts = vec![1]).contains("ascend from row 0"));
+        assert!(error(|c| c.episode_starts = vec![0, 3]).contains("below 3"));
+        assert!(error(|c| c.state_dim = 0).contains("at least one"));
+        assert!(error(|c| { c.rewards.truncate(1) }).contains("at least 2"));
+    }
+}
