@@ -6,6 +6,7 @@
 
 pub mod data;
 pub mod error;
+pub mod files;
 pub mod rng;
 
 pub use error::{Error, Result};

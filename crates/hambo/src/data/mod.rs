@@ -1,5 +1,10 @@
 //! Logged transitions: what they are, how they are read, standardized and split.
 
+mod d4rl;
+mod episodes;
+mod hdf5;
 mod transitions;
 
+pub use d4rl::{Loaded, read_d4rl, write_d4rl};
+pub use hdf5::{Entry, attributes, describe};
 pub use transitions::{Columns, Transitions};

@@ -1,0 +1,159 @@
+//! D4RL's layout: one HDF5 file, one row a step, episodes one after another.
+
+use super::episodes::{pair_rows, split_rows};
+use super::hdf5::{Field, Source, words};
+use super::{Columns, Transitions};
+use crate::files::write_atomically;
+use crate::{Error, Result};
+use rust_hdf5::format::messages::datatype::EnumMember;
+use rust_hdf5::types::HBool;
+use rust_hdf5::{DatatypeMessage, H5File, Hdf5Error};
+use std::path::Path;
+
+/// Compression level of written files. After the shuffle filter level 1 makes smaller files than level 4 without,
+/// four times as fast (Hopper, 400 000 rows: 34 MB in 0.5 s, 38 MB in 1.9 s).
+const DEFLATE: u32 = 1;
+/// Numbers in a chunk of a written file.
+const CHUNK: usize = 1 << 16;
+
+/// Transitions from a file, and what a user should know about how they were read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The transitions.
+    pub transitions: Transitions,
+    /// Remarks in plain words, as rows left out.
+    pub notes: Vec<String>,
+}
+
+/// Reads a file in D4RL's layout.
+///
+/// `observations` `[n, state]`, `actions` `[n, action]` and `rewards` `[n]` or `[n, 1]` must be there, in
+/// float32, float64 or integers. `terminals` and `timeouts` `[n]` (bool, or numbers 0 and 1) mark the last
+/// rows of episodes. With `next_observations` every row is a transition, save those whose stored next state
+/// is the first state after a reset. Without, s' is the next row of the same episode, and its last row is left
+/// out. [`Loaded::notes`] says what was missing and how many rows were left out.
+pub fn read_d4rl(path: &Path) -> Result<Loaded> {
+    let source = Source::open(path)?;
+    let optional = |name| Ok(if source.has(name)? { Some(source.column(name)?) } else { None });
+    let states = source.matrix("observations")?;
+    let actions = source.matrix("actions")?;
+    let rewards = source.column("rewards")?;
+    let terminals: Option<Field<'_>> = optional("terminals")?;
+    let timeouts: Option<Field<'_>> = optional("timeouts")?;
+    let next_states =
+        if source.has("next_observations")? { Some(source.matrix("next_observations")?) } else { None };
+
+    let n = states.rows;
+    let others =
+        [Some(&actions), Some(&rewards), terminals.as_ref(), timeouts.as_ref(), next_states.as_ref()];
+    if let Some(field) = others.into_iter().flatten().find(|f| f.rows != n) {
+        return Err(
+            source.problem(format!("`observations` has {n} rows, `{}` has {}", field.name, field.rows))
+        );
+    }
+    if let Some(next) = next_states.as_ref().filter(|f| f.width != states.width) {
+        return Err(source.problem(format!(
+            "`observations` is {} wide, `next_observations` is {}",
+            states.width, next.width
+        )));
+    }
+
+    let mut notes = Vec::new();
+    if terminals.is_none() {
+        notes.push("no `terminals` field: no transition is taken to end its episode for good".to_owned());
+    }
+    let mut columns = Columns {
+        state_dim: states.width,
+        action_dim: actions.width,
+        states: states.read()?,
+        actions: actions.read()?,
+        rewards: rewards.read()?,
+        next_states: next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?,
+        terminals: terminals.map_or_else(|| Ok(vec![false; n]), |f| f.read_flags())?,
+        timeouts: timeouts.map_or(Ok(Vec::new()), |f| f.read_flags())?,
+        episode_starts: Vec::new(),
+    };
+    match next_states {
+        Some(_) => split_rows(&mut columns, &mut notes),
+        None => pair_rows(&mut columns, &mut notes),
+    }
+    let transitions = Transitions::new(columns).map_err(|e| match e {
+        Error::Data(problem) => {
+            let remarks: String = notes.iter().map(|n| format!("; {n}")).collect();
+            source.problem(format!("{problem} ({n} rows in the file{remarks})"))
+        }
+        other => other,
+    })?;
+    Ok(Loaded { transitions, notes })
+}
+
+/// Writes transitions in D4RL's layout, whole or not at all, with `attributes` as text attributes of the root.
+///
+/// Numbers are float32, flags are bool as h5py writes and reads it, everything is chunked, shuffled and gzipped. The end
+/// of an episode that no flag marks is written as a timeout (but for the last row of all), so that programs
+/// that pair rows themselves see it. [`read_d4rl`] gives back what was written, save the last row of an episode
+/// whose next state is the first state of the next one: in a file nothing tells it from one logged after a reset.
+pub fn write_d4rl(path: &Path, transitions: &Transitions, attributes: &[(&str, String)]) -> Result<()> {
+    let mut timeouts = transitions.timeouts().to_vec();
+    for end in transitions.episodes().map(|e| e.end).filter(|&end| end < transitions.len()) {
+        timeouts[end - 1] |= !transitions.terminals()[end - 1];
+    }
+    write_atomically(path, |temporary| {
+        write_file(temporary, transitions, &timeouts, attributes)
+            .map_err(|e| Error::file(temporary, format!("cannot write: {}", words(&e))))
+    })
+}
+
+fn write_file(
+    path: &Path,
+    transitions: &Transitions,
+    timeouts: &[bool],
+    attributes: &[(&str, String)],
+) -> std::result::Result<(), Hdf5Error> {
+    // A name of its own needs no lock, and some network file systems refuse them.
+    let file = H5File::options().no_locking().create(path)?;
+    let filled = fill(&file, transitions, timeouts, attributes);
+    // Closed in any case: dropped open, it would complain on stderr of the disk that `filled` already names.
+    // Putting it on the disk is left to `write_atomically`.
+    let closed = file.close_no_sync();
+    filled.and(closed)
+}
+
+fn fill(
+    file: &H5File,
+    transitions: &Transitions,
+    timeouts: &[bool],
+    attributes: &[(&str, String)],
+) -> std::result::Result<(), Hdf5Error> {
+    let n = transitions.len();
+    for (name, width, values) in [
+        ("observations", transitions.state_dim(), transitions.states()),
+        ("actions", transitions.action_dim(), transitions.actions()),
+        ("next_observations", transitions.state_dim(), transitions.next_states()),
+    ] {
+        let rows = (CHUNK / width).clamp(1, n);
+        let matrix =
+            file.new_dataset::<f32>().shape([n, width]).chunk(&[rows, width]).shuffle_deflate(DEFLATE);
+        matrix.create(name)?.write_raw(values)?;
+    }
+    let column = file.new_dataset::<f32>().shape([n]).chunk(&[CHUNK.min(n)]).shuffle_deflate(DEFLATE);
+    column.create("rewards")?.write_raw(transitions.rewards())?;
+    for (name, flags) in [("terminals", transitions.terminals()), ("timeouts", timeouts)] {
+        let column = file.new_dataset::<HBool>().datatype(numpy_bool()).shape([n]).chunk(&[CHUNK.min(n)]);
+        let values: Vec<HBool> = flags.iter().map(|&f| f.into()).collect();
+        column.deflate(DEFLATE).create(name)?.write_raw(&values)?;
+    }
+    for (name, value) in attributes {
+        file.set_attr_string(name, value)?;
+    }
+    Ok(())
+}
+
+/// numpy's bool as h5py stores it: an enumeration over int8 (the crate's own is over uint8).
+fn numpy_bool() -> DatatypeMessage {
+    let member = |name: &str, value| EnumMember { name: name.into(), value: vec![value] };
+    DatatypeMessage::Enum {
+        base: Box::new(DatatypeMessage::i8_type()),
+        members: vec![member("FALSE", 0), member("TRUE", 1)],
+    }
+}

@@ -1,0 +1,254 @@
+//! From rows of a log to transitions: where an episode ends, and which rows have a next state.
+//!
+//! A model that learns one transition across a reset believes that the system can jump back to its start.
+//! So a pair is left out wherever the log does not show that both rows belong to the same episode.
+
+use super::Columns;
+
+/// Change of state, in typical changes (root mean square over the columns), from which two rows are not taken
+/// for neighbours where the log does not mark time limits. Resets in the D4RL files lie at 4.5 to 17, the
+/// largest changes within their episodes at 2.7.
+const RESET_JUMP: f64 = 4.0;
+
+/// Completes rows that have no stored next states: s' is the state of the next row of the same episode.
+///
+/// The last row of an episode has no s' and is left out, its terminal flag with it: its s' was never logged,
+/// and the row before it did not end the episode. `columns.timeouts` may be empty: the log does not mark time
+/// limits, and a pair is also left out where the state jumps as in a reset.
+pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
+    let n = columns.rewards.len();
+    let width = columns.state_dim;
+    let mut last = columns.terminals.clone();
+    if columns.timeouts.is_empty() {
+        let jumps = mark_jumps(&columns.states, width, &mut last);
+        columns.timeouts = vec![false; n];
+        notes.push(format!(
+            "no `timeouts` field: where a time limit cut an episode is not marked; {jumps} pairs of rows with a \
+             change of state of more than {RESET_JUMP} typical changes left out, as they may cross a reset (add \
+             `timeouts` or `next_observations` to keep all that are real)"
+        ));
+    }
+    last.iter_mut().zip(&columns.timeouts).for_each(|(l, &t)| *l |= t);
+    if let Some(l) = last.last_mut() {
+        *l = true;
+    }
+    columns.next_states = columns.states.get(width..).unwrap_or_default().to_vec();
+    columns.next_states.resize(n * width, 0.0); // of the last row, which is left out
+    let (left_out, terminal) = count(&last, &columns.terminals);
+    notes.push(format!("{left_out} last rows of episodes left out: no next state stored"));
+    if terminal > 0 {
+        notes.push(format!(
+            "{terminal} of them are terminal: what ends an episode cannot be learned from this file, give a \
+             termination rule with the task"
+        ));
+    }
+    let keep: Vec<bool> = last.iter().map(|l| !l).collect();
+    keep_rows(columns, &keep, &last);
+}
+
+/// Finds the episodes of rows whose next states are stored.
+///
+/// Besides `terminals` and `timeouts` a boundary is where the next row is not the stored next state. Where an
+/// episode is marked as over, yet the stored next state is the first state of the next one, it was logged after
+/// the reset: such a row is left out.
+pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
+    let n = columns.rewards.len();
+    let width = columns.state_dim;
+    if columns.timeouts.is_empty() {
+        columns.timeouts = vec![false; n];
+        notes.push(
+            "no `timeouts` field: time limits are seen only where the next row is not the stored next state"
+                .into(),
+        );
+    }
+    let mut last: Vec<bool> = columns.terminals.iter().zip(&columns.timeouts).map(|(a, b)| a | b).collect();
+    let mut after_reset = vec![false; n];
+    let mut unmarked = 0;
+    for i in 0..n.saturating_sub(1) {
+        let next = &columns.next_states[i * width..][..width];
+        let following = &columns.states[(i + 1) * width..][..width];
+        if last[i] {
+            after_reset[i] = next == following;
+        } else if !nearly_equal(next, following) {
+            last[i] = true;
+            unmarked += 1;
+        }
+    }
+    if unmarked > 0 {
+        notes.push(format!(
+            "{unmarked} ends of episodes that no flag marks: the next row is not the stored next state"
+        ));
+    }
+    let (left_out, terminal) = count(&after_reset, &columns.terminals);
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} last rows of episodes left out ({terminal} of them terminal): the next state stored there \
+             is the first state of the next episode"
+        ));
+    }
+    let keep: Vec<bool> = after_reset.iter().map(|l| !l).collect();
+    keep_rows(columns, &keep, &last);
+}
+
+/// Marks rows after which the state jumps; returns how many were not marked before.
+fn mark_jumps(states: &[f32], width: usize, last: &mut [bool]) -> usize {
+    let changes = |i: usize| {
+        states[i * width..][..width]
+            .iter()
+            .zip(&states[(i + 1) * width..][..width])
+            .map(|(a, b)| f64::from(b - a))
+    };
+    let mut squares = vec![0.0; width];
+    let mut pairs = 0.0;
+    let candidates: Vec<usize> = (0..last.len().saturating_sub(1)).filter(|&i| !last[i]).collect();
+    for &i in &candidates {
+        squares.iter_mut().zip(changes(i)).for_each(|(s, c)| *s += c * c);
+        pairs += 1.0;
+    }
+    let moving = squares.iter().filter(|s| **s > 0.0).count() as f64;
+    let mut marked = 0;
+    for i in candidates {
+        let jump: f64 =
+            changes(i).zip(&squares).filter(|(_, s)| **s > 0.0).map(|(c, s)| c * c * pairs / s).sum();
+        if jump > RESET_JUMP * RESET_JUMP * moving {
+            last[i] = true;
+            marked += 1;
+        }
+    }
+    marked
+}
+
+/// Equal up to what storing one of the two in another precision can change.
+fn nearly_equal(a: &[f32], b: &[f32]) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + a.abs()))
+}
+
+/// How many rows are chosen, and how many of these are terminal.
+fn count(chosen: &[bool], terminals: &[bool]) -> (usize, usize) {
+    let both = chosen.iter().zip(terminals).filter(|(c, t)| **c && **t).count();
+    (chosen.iter().filter(|c| **c).count(), both)
+}
+
+/// Keeps the rows of `keep`, in place, and sets the episode starts from the `last` rows of episodes.
+///
+/// The last row kept of an episode is marked as a timeout if nothing marks it yet and rows follow it in the
+/// file: the log is cut there.
+fn keep_rows(columns: &mut Columns, keep: &[bool], last: &[bool]) {
+    let mut kept = 0;
+    let mut fresh = true; // the next row kept begins an episode
+    columns.episode_starts.clear();
+    for row in 0..keep.len() {
+        if keep[row] {
+            if fresh {
+                columns.episode_starts.push(kept);
+                fresh = false;
+            }
+            if kept != row {
+                for (values, width) in [
+                    (&mut columns.states, columns.state_dim),
+                    (&mut columns.next_states, columns.state_dim),
+                    (&mut columns.actions, columns.action_dim),
+                    (&mut columns.rewards, 1),
+                ] {
+                    values.copy_within(row * width..(row + 1) * width, kept * width);
+                }
+                columns.terminals[kept] = columns.terminals[row];
+                columns.timeouts[kept] = columns.timeouts[row];
+            }
+            kept += 1;
+        }
+        if last[row] {
+            let cut = !keep[row] || row + 1 < keep.len();
+            if cut && !fresh && !columns.terminals[kept - 1] {
+                columns.timeouts[kept - 1] = true;
+            }
+            fresh = true;
+        }
+    }
+    columns.states.truncate(kept * columns.state_dim);
+    columns.next_states.truncate(kept * columns.state_dim);
+    columns.actions.truncate(kept * columns.action_dim);
+    columns.rewards.truncate(kept);
+    columns.terminals.truncate(kept);
+    columns.timeouts.truncate(kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows 0, 1, 2, … with one-dimensional states, actions 10·i and rewards 100·i.
+    fn rows(states: &[f32], terminal: &[usize], timeout: &[usize]) -> Columns {
+        let n = states.len();
+        let flags = |rows: &[usize]| (0..n).map(|i| rows.contains(&i)).collect::<Vec<_>>();
+        Columns {
+            state_dim: 1,
+            action_dim: 1,
+            states: states.to_vec(),
+            actions: (0..n).map(|i| 10.0 * i as f32).collect(),
+            rewards: (0..n).map(|i| 100.0 * i as f32).collect(),
+            terminals: flags(terminal),
+            timeouts: flags(timeout),
+            ..Columns::default()
+        }
+    }
+
+    #[test]
+    fn pairs_never_cross_a_boundary() {
+        let mut c = rows(&[0.0, 1.0, 2.0, 10.0, 11.0, 20.0, 30.0, 31.0], &[2], &[4, 5]);
+        let mut notes = Vec::new();
+        pair_rows(&mut c, &mut notes);
+        assert_eq!(c.states, [0.0, 1.0, 10.0, 30.0]);
+        assert_eq!(c.next_states, [1.0, 2.0, 11.0, 31.0]);
+        assert_eq!(c.actions, [0.0, 10.0, 30.0, 60.0]);
+        assert_eq!(c.rewards, [0.0, 100.0, 300.0, 600.0]);
+        assert_eq!(c.episode_starts, [0, 2, 3]);
+        assert_eq!(c.terminals, [false; 4]);
+        assert_eq!(c.timeouts, [false, true, true, true], "the log is cut after the last row kept");
+        assert!(notes[0].starts_with("4 last rows") && notes[1].starts_with("1 of them"), "{notes:?}");
+    }
+
+    #[test]
+    fn without_timeouts_jumps_are_not_paired() {
+        let states: Vec<f32> = (0..100).map(|i| (i % 50) as f32 * 0.1 + (i % 2) as f32 * 0.01).collect();
+        let mut c = rows(&states, &[], &[]);
+        c.timeouts.clear();
+        let mut notes = Vec::new();
+        pair_rows(&mut c, &mut notes);
+        assert_eq!(c.rewards.len(), 98);
+        assert_eq!(c.episode_starts, [0, 49]);
+        assert!(notes[0].contains("no `timeouts` field") && notes[0].contains("1 pairs"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_state_that_never_moves_is_no_jump() {
+        let mut c = rows(&[1.0; 5], &[], &[]);
+        c.timeouts.clear();
+        pair_rows(&mut c, &mut Vec::new());
+        assert_eq!(c.rewards.len(), 4);
+    }
+
+    #[test]
+    fn stored_next_states_show_unmarked_ends_and_resets() {
+        // Row 1 is terminal with its own s'; row 3 ends unmarked; row 5 is a timeout with the reset state as s'.
+        let mut c = rows(&[0.0, 1.0, 10.0, 11.0, 20.0, 21.0, 30.0], &[1], &[5]);
+        c.next_states = vec![1.0, 2.0, 11.0, 12.0, 21.0, 30.0, 31.0];
+        let mut notes = Vec::new();
+        split_rows(&mut c, &mut notes);
+        assert_eq!(c.states, [0.0, 1.0, 10.0, 11.0, 20.0, 30.0]);
+        assert_eq!(c.next_states, [1.0, 2.0, 11.0, 12.0, 21.0, 31.0]);
+        assert_eq!(c.episode_starts, [0, 2, 4, 5]);
+        assert_eq!(c.terminals, [false, true, false, false, false, false]);
+        assert_eq!(c.timeouts, [false, false, false, true, true, false]);
+        assert!(notes[0].starts_with("1 ends of episodes that no flag marks"), "{notes:?}");
+        assert!(notes[1].starts_with("1 last rows of episodes left out (0 of them terminal)"), "{notes:?}");
+    }
+
+    #[test]
+    fn rounding_is_no_boundary() {
+        let mut c = rows(&[0.1, 0.2, 0.3], &[], &[]);
+        c.next_states = vec![0.2 + 1e-8, 0.3, 0.4];
+        split_rows(&mut c, &mut Vec::new());
+        assert_eq!(c.episode_starts, [0]);
+    }
+}

@@ -1,0 +1,359 @@
+//! HDF5 files from strangers: every declared size is checked before anything is read, every error names the
+//! file and the field. Some 85 000 damaged files made the reader beneath fail in words but never panic, so
+//! nothing here catches panics.
+
+use crate::{Error, Result};
+use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error, StorageLayout};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+/// Deflate shrinks at most 1032-fold, so a file cannot hold more than about this many times its own size.
+const LARGEST_EXPANSION: u64 = 1100;
+/// What a file may declare beyond that: chunks never written take no room in the file.
+const FREE_BYTES: u64 = 64 << 20;
+/// Groups nested deeper than this are not listed.
+const DEEPEST_GROUP: usize = 16;
+/// Numbers converted at a time, so that a float64 file needs no float64 copy of itself in memory.
+const BLOCK: usize = 1 << 18;
+
+/// One dataset of an HDF5 file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Path within the file, as `infos/qpos`.
+    pub path: String,
+    /// Extent in each dimension; empty for a single value.
+    pub shape: Vec<usize>,
+    /// Element type in words: `float32`, `int64`, `bool`, `string`, …
+    pub dtype: String,
+}
+
+/// What is in an HDF5 file: its datasets in the order of their paths, groups at most 16 deep.
+pub fn describe(path: &Path) -> Result<Vec<Entry>> {
+    let file = Source::open(path)?;
+    let listed = file.names.iter().filter(|n| n.matches('/').count() < DEEPEST_GROUP);
+    let entry = |path: &String| {
+        let found = file.file.dataset(path).and_then(|d| Ok((d.shape(), type_name(&d.datatype()?))));
+        // One dataset of a kind that cannot be read must not hide the others.
+        let (shape, dtype) = found.unwrap_or_else(|e| (Vec::new(), format!("unreadable: {}", words(&e))));
+        Entry { path: path.clone(), shape, dtype }
+    };
+    Ok(listed.map(entry).collect())
+}
+
+/// The text attributes of the root group, in the order of their names.
+pub fn attributes(path: &Path) -> Result<Vec<(String, String)>> {
+    let file = Source::open(path)?;
+    let mut names = file.file.attr_names().map_err(|e| file.error("attributes", e))?;
+    names.sort();
+    // Attributes of other types are no text to show.
+    Ok(names.into_iter().filter_map(|n| file.file.attr_string(&n).ok().map(|value| (n, value))).collect())
+}
+
+/// An open file, and how many more bytes its fields may declare.
+pub(crate) struct Source {
+    path: PathBuf,
+    file: H5File,
+    names: Vec<String>,
+    bytes_left: Cell<u64>,
+}
+
+/// A dataset of numbers whose shape is checked: `[rows, width]`.
+pub(crate) struct Field<'a> {
+    source: &'a Source,
+    pub(crate) name: &'static str,
+    dataset: H5Dataset,
+    rank: usize,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+}
+
+impl Source {
+    /// Opens `path` for reading.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, "read", e))?;
+        if !metadata.is_file() {
+            return Err(Error::file(path, "not a regular file: expected an HDF5 file"));
+        }
+        // Locks are refused by some network file systems, and reading needs none.
+        let file = H5File::options().no_locking().open(path).map_err(|e| match e {
+            Hdf5Error::Io(e) if e.kind() != std::io::ErrorKind::UnexpectedEof => Error::io(path, "read", e),
+            e => Error::file(path, format!("not an HDF5 file, or a damaged one: {}", words(&e))),
+        })?;
+        let mut names = file.dataset_names();
+        names.sort();
+        let bytes_left =
+            Cell::new(metadata.len().saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES));
+        Ok(Source { path: path.to_owned(), file, names, bytes_left })
+    }
+
+    /// Whether there is such a dataset. An error if there is none, but one at the root that looks misspelt:
+    /// going on without it would silently read other data than the writer meant.
+    pub(crate) fn has(&self, name: &str) -> Result<bool> {
+        if self.names.iter().any(|n| n == name) {
+            return Ok(true);
+        }
+        match self.nearest(name).filter(|n| !n.contains('/')) {
+            Some(near) => Err(Error::file(
+                &self.path,
+                format!(
+                    "no field `{name}`, but `{near}`; rename it to `{name}` if it is that, else to something less like it"
+                ),
+            )),
+            None => Ok(false),
+        }
+    }
+
+    /// The field `name` of shape `[n, width]`.
+    pub(crate) fn matrix(&self, name: &'static str) -> Result<Field<'_>> {
+        let field = self.field(name, "[n, width]")?;
+        match field.rank {
+            2 => Ok(field),
+            _ => Err(self.wrong_shape(&field, "[n, width]")),
+        }
+    }
+
+    /// The field `name` of shape `[n]` or `[n, 1]`.
+    pub(crate) fn column(&self, name: &'static str) -> Result<Field<'_>> {
+        let field = self.field(name, "[n] or [n, 1]")?;
+        match field.width {
+            1 => Ok(field),
+            _ => Err(self.wrong_shape(&field, "[n] or [n, 1]")),
+        }
+    }
+
+    /// An error about `path` as a whole.
+    pub(crate) fn problem(&self, problem: String) -> Error {
+        Error::file(&self.path, problem)
+    }
+
+    fn field(&self, name: &'static str, expected: &str) -> Result<Field<'_>> {
+        let dataset = self.dataset(name)?;
+        let shape = dataset.shape();
+        let (rank, rows, width) = match shape[..] {
+            [rows] => (1, rows, 1),
+            [rows, width] => (2, rows, width),
+            _ => return Err(self.problem(format!("`{name}` has shape {shape:?}: expected {expected}"))),
+        };
+        if rows == 0 || width == 0 {
+            return Err(self.problem(format!("`{name}` has shape {shape:?}: there is nothing in it")));
+        }
+        self.check_size(name, &dataset)?;
+        Ok(Field { source: self, name, dataset, rank, rows, width })
+    }
+
+    /// Refuses a dataset that declares more than its file can hold, before anything is allocated for it.
+    fn check_size(&self, name: &str, dataset: &H5Dataset) -> Result<()> {
+        let layout = dataset.storage_layout().map_err(|e| self.error(name, e))?;
+        let external = dataset.external_files().map_err(|e| self.error(name, e))?;
+        if layout == StorageLayout::Virtual || !external.is_empty() {
+            return Err(self.problem(format!("`{name}` is kept in other files: copy it into this one")));
+        }
+        let bytes = |extent: &[usize]| {
+            extent.iter().try_fold(dataset.element_size() as u64, |size, &d| size.checked_mul(d as u64))
+        };
+        let chunk = dataset.chunk_dims().unwrap_or_default();
+        let left = self.bytes_left.get();
+        match (bytes(&dataset.shape()), bytes(&chunk)) {
+            (Some(all), Some(one)) if all <= left && one <= left => {
+                self.bytes_left.set(left - all);
+                Ok(())
+            }
+            _ => Err(self.problem(format!(
+                "`{name}` declares shape {:?} in chunks of {chunk:?} with {} bytes a number, more than a file of this \
+                 size can hold: it is damaged",
+                dataset.shape(),
+                dataset.element_size()
+            ))),
+        }
+    }
+
+    fn dataset(&self, name: &str) -> Result<H5Dataset> {
+        if !self.names.iter().any(|n| n == name) {
+            let hint = match self.nearest(name) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if self.names.is_empty() => "it holds no data at all".into(),
+                None => {
+                    let some: Vec<_> = self.names.iter().take(12).map(|n| format!("`{n}`")).collect();
+                    format!("it holds {}{}", some.join(", "), if self.names.len() > 12 { ", …" } else { "" })
+                }
+            };
+            return Err(self.problem(format!("no field `{name}`: {hint}")));
+        }
+        self.file.dataset(name).map_err(|e| self.error(name, e))
+    }
+
+    /// The dataset whose last path component is spelt most like `name`, if any is nearly the same.
+    fn nearest(&self, name: &str) -> Option<&str> {
+        let distance = |n: &str| edit_distance(n.rsplit('/').next().unwrap_or(n), name);
+        let near = self.names.iter().min_by_key(|n| distance(n))?;
+        (distance(near) <= 2).then_some(near)
+    }
+
+    fn wrong_shape(&self, field: &Field<'_>, expected: &str) -> Error {
+        self.problem(format!("`{}` has shape {:?}: expected {expected}", field.name, field.dataset.shape()))
+    }
+
+    fn error(&self, name: &str, error: Hdf5Error) -> Error {
+        self.problem(format!("`{name}` cannot be read: {}", words(&error)))
+    }
+}
+
+impl Field<'_> {
+    /// All numbers, row by row, as float32. Integers are converted; what is not finite in float32 is an error.
+    pub(crate) fn read(&self) -> Result<Vec<f32>> {
+        let mut values = Vec::with_capacity(self.rows * self.width);
+        self.read_blocks(|block| {
+            if let Some(i) = block.iter().position(|v| !v.is_finite()) {
+                let (row, column) = ((values.len() + i) / self.width, (values.len() + i) % self.width);
+                return Err(self.source.problem(format!(
+                    "`{}` in row {row}, column {column} is not a finite float32 number: remove or repair such rows",
+                    self.name
+                )));
+            }
+            values.extend_from_slice(block);
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// All values as yes or no: bool, or numbers that are 0 or 1.
+    pub(crate) fn read_flags(&self) -> Result<Vec<bool>> {
+        let datatype = self.dataset.datatype().map_err(|e| self.source.error(self.name, e))?;
+        let mut flags = Vec::with_capacity(self.rows);
+        let mut push = |value: f32| {
+            if value != 0.0 && value != 1.0 {
+                let (name, row) = (self.name, flags.len());
+                return Err(self
+                    .source
+                    .problem(format!("`{name}` is {value} in row {row}: expected 0 or 1")));
+            }
+            flags.push(value == 1.0);
+            Ok(())
+        };
+        if is_bool(&datatype) {
+            // One byte each, so no byte order or width can be mistaken; enumerations are no numbers to the reader.
+            let bytes = self.dataset.read_raw_bytes().map_err(|e| self.source.error(self.name, e))?;
+            bytes.iter().try_for_each(|&b| push(f32::from(b)))?;
+        } else {
+            self.read_blocks(|block| block.iter().try_for_each(|&v| push(v)))?;
+        }
+        match flags.len() == self.rows {
+            true => Ok(flags),
+            false => Err(self.source.problem(format!("`{}` is cut short", self.name))),
+        }
+    }
+
+    /// Calls `use_block` on all numbers in turn, whole chunks at a time so that none is unpacked twice.
+    fn read_blocks(&self, mut use_block: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let fail = |e| self.source.error(self.name, e);
+        let datatype = self.dataset.datatype().map_err(fail)?;
+        let chunk_rows =
+            self.dataset.chunk_dims().and_then(|c| c.first().copied()).unwrap_or(1).clamp(1, self.rows);
+        let rows = (BLOCK / self.width / chunk_rows).max(1) * chunk_rows;
+        let mut start = 0;
+        while start < self.rows {
+            let count = rows.min(self.rows - start);
+            let (starts, counts) = ([start, 0], [count, self.width]);
+            let (starts, counts) = (&starts[..self.rank], &counts[..self.rank]);
+            let block: Vec<f32> = match &datatype {
+                DatatypeMessage::FloatingPoint { size: 8, .. } => {
+                    let wide = self.dataset.read_numeric_slice_as::<f64>(starts, counts).map_err(fail)?;
+                    wide.into_iter().map(|v| v as f32).collect()
+                }
+                DatatypeMessage::FloatingPoint { .. } => {
+                    self.dataset.read_numeric_slice_as::<f32>(starts, counts).map_err(fail)?
+                }
+                DatatypeMessage::FixedPoint { .. } => {
+                    let wide = self.dataset.read_numeric_slice_as::<i128>(starts, counts).map_err(fail)?;
+                    wide.into_iter().map(|v| v as f32).collect()
+                }
+                other => {
+                    return Err(self.source.problem(format!(
+                        "`{}` holds {}: expected numbers (float32, float64 or integers)",
+                        self.name,
+                        type_name(other)
+                    )));
+                }
+            };
+            if block.len() != count * self.width {
+                return Err(self.source.problem(format!("`{}` is cut short", self.name)));
+            }
+            use_block(&block)?;
+            start += count;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is how h5py stores numpy's bool: an enumeration of FALSE and TRUE over one byte.
+fn is_bool(datatype: &DatatypeMessage) -> bool {
+    matches!(datatype, DatatypeMessage::Enum { base, members }
+        if matches!(**base, DatatypeMessage::FixedPoint { size: 1, .. })
+            && members.iter().all(|m| matches!((m.name.as_str(), &m.value[..]), ("FALSE", [0]) | ("TRUE", [1]))))
+}
+
+/// An element type in numpy's words.
+fn type_name(datatype: &DatatypeMessage) -> String {
+    match datatype {
+        _ if is_bool(datatype) => "bool".into(),
+        DatatypeMessage::FloatingPoint { size, .. } => format!("float{}", u64::from(*size) * 8),
+        DatatypeMessage::FixedPoint { size, signed, .. } => {
+            format!("{}int{}", if *signed { "" } else { "u" }, u64::from(*size) * 8)
+        }
+        DatatypeMessage::FixedString { .. } | DatatypeMessage::VarLenString { .. } => "string".into(),
+        DatatypeMessage::Compound { .. } => "compound".into(),
+        DatatypeMessage::Enum { .. } => "enumeration".into(),
+        other => other.to_string(),
+    }
+}
+
+/// What the reader says, without its names for its own layers.
+pub(crate) fn words(error: &Hdf5Error) -> String {
+    let mut text = error.to_string();
+    for layer in ["hdf5-io error: ", "I/O error: ", "format error: ", "invalid state: ", "type mismatch: "] {
+        if let Some(rest) = text.strip_prefix(layer) {
+            text = rest.to_owned();
+        }
+    }
+    text
+}
+
+/// Insertions, deletions and replacements that turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distances_are_exact() {
+        for (a, b, expected) in
+            [("", "abc", 3), ("timeout", "timeouts", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)]
+        {
+            assert_eq!(edit_distance(a, b), expected, "{a} {b}");
+            assert_eq!(edit_distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn types_are_named_as_numpy_names_them() {
+        assert_eq!(type_name(&DatatypeMessage::f32_type()), "float32");
+        assert_eq!(type_name(&DatatypeMessage::u8_type()), "uint8");
+        assert_eq!(type_name(&DatatypeMessage::i64_type()), "int64");
+        assert_eq!(type_name(&DatatypeMessage::bool_type()), "bool");
+        assert_eq!(type_name(&DatatypeMessage::fixed_string(3)), "string");
+    }
+}

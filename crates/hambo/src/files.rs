@@ -1,0 +1,151 @@
+//! Files on disk: written whole or not at all, and named by their digest.
+
+use crate::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Runs `write` on a temporary name beside `path` and renames the result to `path` once it is on the disk.
+///
+/// A reader sees the old file or the whole new one, never half of it; after an error the temporary file is
+/// gone and what was at `path` before is untouched. Errors of `write` that name the temporary file are
+/// passed on under the name the user gave. A symbolic link at `path` is followed, not replaced.
+pub fn write_atomically(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let target = match fs::metadata(path) {
+        // Renaming over a device (`--out /dev/null`) would replace the device itself.
+        Ok(found) if !found.is_file() => {
+            return Err(Error::file(
+                path,
+                "cannot write: not a regular file; name a file to create or replace",
+            ));
+        }
+        Ok(_) => fs::canonicalize(path).map_err(|e| Error::io(path, "write", e))?,
+        Err(_) => path.to_owned(),
+    };
+    let temporary = Temporary(beside(&target)?);
+    write(&temporary.0).map_err(|e| renamed(e, &temporary.0, path))?;
+    // Without this a crash after the rename can leave an empty file under the final name.
+    File::open(&temporary.0).and_then(|f| f.sync_all()).map_err(|e| Error::io(path, "write", e))?;
+    fs::rename(&temporary.0, &target).map_err(|e| Error::io(path, "write", e))
+}
+
+/// The SHA-256 of a file's bytes in lower-case hexadecimal, read in pieces so that the size does not matter.
+pub fn sha256(path: &Path) -> Result<String> {
+    let mut file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
+    let mut digest = Sha256::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            Ok(n) => digest.update(&piece[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::io(path, "read", e)),
+        }
+    }
+}
+
+/// A file that is removed when dropped, unless it was renamed away.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Nothing is there after a successful rename, or where `write` never created it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A name in the folder of `target` that no other write of this or another process uses.
+fn beside(target: &Path) -> Result<PathBuf> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let Some(file_name) = target.file_name() else {
+        return Err(Error::file(target, "cannot write: not the name of a file"));
+    };
+    let mut name = OsString::from(".");
+    name.push(file_name);
+    name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+    Ok(target.with_file_name(name))
+}
+
+/// `error`, with the temporary name replaced by the one the user knows.
+fn renamed(error: Error, temporary: &Path, path: &Path) -> Error {
+    match error {
+        Error::Io { path: p, action, source } if p == temporary => Error::io(path, action, source),
+        Error::File { path: p, problem } if p == temporary => Error::file(path, problem),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hambo-files-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn put(text: &'static str) -> impl FnOnce(&Path) -> Result<()> {
+        move |p| fs::write(p, text).map_err(|e| Error::io(p, "write", e))
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let folder = folder("failed");
+        let path = folder.join("out.txt");
+        write_atomically(&path, put("old")).unwrap();
+        let error = write_atomically(&path, |p| {
+            fs::write(p, "half").unwrap();
+            Err(Error::file(p, "the disk is full"))
+        });
+        assert_eq!(error.unwrap_err().to_string(), format!("{}: the disk is full", path.display()));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the temporary file is gone");
+        write_atomically(&path, put("new")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn errors_name_the_path_that_was_asked_for() {
+        let missing = Path::new("/no/such/folder/out.txt");
+        let error = write_atomically(missing, put("")).unwrap_err().to_string();
+        assert!(error.starts_with("/no/such/folder/out.txt: cannot write: "), "{error}");
+        assert!(
+            write_atomically(Path::new("/"), put("")).unwrap_err().to_string().contains("not a regular file")
+        );
+        let error = sha256(missing).unwrap_err().to_string();
+        assert!(error.starts_with("/no/such/folder/out.txt: cannot read: "), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_devices_left_alone() {
+        let folder = folder("links");
+        let (file, link) = (folder.join("file"), folder.join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_atomically(&link, put("new")).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(write_atomically(Path::new("/dev/null"), put("")).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn digests_are_those_of_the_standard() {
+        let folder = folder("digest");
+        let path = folder.join("abc");
+        fs::write(&path, "abc").unwrap(); // FIPS 180-2, appendix B.1
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(&path).unwrap(), expected);
+        fs::write(&path, "a".repeat(1_000_000)).unwrap(); // appendix B.3
+        let expected = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+        assert_eq!(sha256(&path).unwrap(), expected);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
