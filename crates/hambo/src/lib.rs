@@ -7,5 +7,6 @@
 pub mod data;
 pub mod error;
 pub mod rng;
+pub mod task;
 
 pub use error::{Error, Result};
