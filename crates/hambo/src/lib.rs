@@ -8,5 +8,6 @@ pub mod data;
 pub mod error;
 pub mod files;
 pub mod rng;
+pub mod task;
 
 pub use error::{Error, Result};
