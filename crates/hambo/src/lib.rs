@@ -6,8 +6,8 @@
 
 pub mod data;
 pub mod error;
+pub mod expression;
 pub mod files;
 pub mod rng;
-pub mod task;
 
 pub use error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Errors to the letter, and text that means harm.
 
 use super::*;
-use crate::task::expression::parse::{MAX_DEPTH, MAX_LENGTH};
+use crate::expression::parse::{MAX_DEPTH, MAX_LENGTH};
 
 fn error(text: &str, scope: Scope) -> (usize, String) {
     match Program::parse(&[text], STATE, ACTION, scope) {

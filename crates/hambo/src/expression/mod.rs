@@ -19,7 +19,7 @@
 //! numbers cannot hide behind a clamp; a comparison with NaN is 0 (`!=`: 1), and NaN counts as true.
 //!
 //! ```
-//! use hambo::task::expression::{Program, Scope, Scratch};
+//! use hambo::expression::{Program, Scope, Scratch};
 //!
 //! let reward = Program::parse(&["-(atan2(s[1], s[0])^2 + 0.1*s[2]^2)"], 3, 1, Scope::REWARD)?;
 //! let states = [1.0, 0.0, 0.0, 1.0, 0.0, 2.0]; // two rows
