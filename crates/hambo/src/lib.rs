@@ -4,10 +4,22 @@
 //! a dynamics model that knows what it does not know, and lets an adversary steer the policy through the
 //! worst future inside that uncertainty. The method is HAMBO (Rothfuss, Sukhija, Birchler et al., UAI 2023).
 
-pub mod data;
+// Each module imports only from those above it.
 pub mod error;
-pub mod expression;
-pub mod files;
 pub mod rng;
+pub mod stats;
+pub mod progress;
+pub mod files;
+pub mod expression;
+pub mod compute;
+pub mod nn;
+pub mod data;
+pub mod task;
+pub mod policy;
+pub mod dynamics;
+pub mod rollout;
+pub mod estimate;
+pub mod evaluate;
+pub mod envs;
 
 pub use error::{Error, Result};

@@ -1,0 +1,289 @@
+//! Everything that is not a matrix product: heads, random numbers, transitions, sums.
+
+use super::{Cpu, Parts, vectorised};
+use crate::compute::{Gaussian, Status, Step};
+use crate::expression::{Program, Scratch};
+use crate::rng::{normal_pair, philox};
+use std::{cell::RefCell, sync::PoisonError};
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Rows that a thread takes at a time.
+const ROWS: usize = 256;
+const HALF_LOG_TAU: f32 = 0.918_938_5; // ½ ln 2π
+
+impl Cpu {
+    /// out\[i\] = from\[indices\[i\]\], rows of `width`.
+    pub fn gather(&self, from: &[f32], width: usize, indices: &[u32], out: &mut [f32]) {
+        for (row, &i) in out.chunks_exact_mut(width).zip(indices) {
+            row.copy_from_slice(&from[i as usize * width..][..width]);
+        }
+    }
+
+    pub fn uniform_indices(&self, key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {
+        for (block, out) in out.chunks_mut(4).enumerate() {
+            let bits = philox([block as u32, step, 0, 3], key);
+            for (o, b) in out.iter_mut().zip(bits) {
+                *o = ((u64::from(b) * u64::from(below)) >> 32) as u32;
+            }
+        }
+    }
+
+    pub fn normals(&self, key: [u32; 2], step: u32, out: &mut [f32]) {
+        let (n, out) = (out.len(), Parts::new(out));
+        self.blocks(n, 4 * ROWS, |range| {
+            let first = range.start / 4;
+            // SAFETY: blocks do not overlap.
+            for (block, out) in unsafe { out.take(range) }.chunks_mut(4).enumerate() {
+                let [a, b, c, d] = philox([(first + block) as u32, step, 0, 4], key);
+                let ([x, y], [z, w]) = (normal_pair(a, b), normal_pair(c, d));
+                out.copy_from_slice(&[x, y, z, w][..out.len()]);
+            }
+        });
+    }
+
+    /// (x − mean) / std of the columns of several matrices put side by side.
+    pub fn standardize(&self, parts: [(&[f32], usize); 2], mean: &[f32], std: &[f32], out: &mut [f32]) {
+        let width = mean.len();
+        let out_parts = Parts::new(out);
+        self.blocks(out_parts.len / width, ROWS, |rows| {
+            // SAFETY: blocks do not overlap.
+            let out = unsafe { out_parts.take(rows.start * width..rows.end * width) };
+            for (row, out) in rows.zip(out.chunks_exact_mut(width)) {
+                let mut column = 0;
+                for (data, width) in parts {
+                    for x in &data[row * width..][..width] {
+                        out[column] = (x - mean[column]) / std[column];
+                        column += 1;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Mean negative log-likelihood of each member and, where asked for, its gradient at the output.
+    pub fn gaussian_nll(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        output: &[f32],
+        targets: &[f32],
+        mut d_output: Option<&mut [f32]>,
+        losses: &mut [f64],
+    ) {
+        let d = head.dims;
+        let rows = targets.len() / d;
+        let blocks = rows.div_ceil(ROWS);
+        let over_rows = 1.0 / rows as f32;
+        let mut partials = self.partials.lock().unwrap_or_else(PoisonError::into_inner);
+        partials.clear();
+        partials.resize(members * blocks, 0.0);
+        let sums = Parts::new(&mut partials);
+        let d_output = d_output.as_deref_mut().map(Parts::new);
+        self.parallel(members * blocks, |unit| {
+            let (member, first) = (unit / blocks, unit % blocks * ROWS);
+            let mut sum = 0.0f64;
+            for row in first..rows.min(first + ROWS) {
+                let at = (member * rows + row) * 2 * d;
+                let (means, raws) = output[at..at + 2 * d].split_at(d);
+                let target = &targets[row * d..][..d];
+                // SAFETY: each unit writes the rows of its own member and block.
+                let mut gradient = d_output.map(|g| unsafe { g.take(at..at + 2 * d) }.split_at_mut(d));
+                let mut loss = 0.0f32;
+                for c in 0..d {
+                    let std = head.std(raws[c]);
+                    let z = (target[c] - means[c]) / std;
+                    loss += 0.5 * z * z + std.ln() + HALF_LOG_TAU;
+                    if let Some((d_mean, d_raw)) = &mut gradient {
+                        d_mean[c] = -z / std * over_rows;
+                        d_raw[c] = (1.0 - z * z) / std * head.std_slope(raws[c]) * over_rows;
+                    }
+                }
+                sum += f64::from(loss);
+            }
+            // SAFETY: one partial sum a unit.
+            unsafe { sums.take(unit..unit + 1)[0] = sum };
+        });
+        for (loss, sums) in losses.iter_mut().zip(partials.chunks_exact(blocks)) {
+            *loss = sums.iter().sum::<f64>() / rows as f64;
+        }
+    }
+
+    /// Mean, epistemic and aleatoric variance of the mixture, each `[rows, dims]`.
+    pub fn moments(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        output: &[f32],
+        mean: &mut [f32],
+        epistemic: &mut [f32],
+        aleatoric: &mut [f32],
+    ) {
+        let d = head.dims;
+        let rows = mean.len() / d;
+        let (mean, epistemic, aleatoric) = (Parts::new(mean), Parts::new(epistemic), Parts::new(aleatoric));
+        self.blocks(rows, ROWS, |block| {
+            for row in block {
+                let r = row * d..(row + 1) * d;
+                // SAFETY: blocks of rows do not overlap.
+                let (mean, epistemic, aleatoric) =
+                    unsafe { (mean.take(r.clone()), epistemic.take(r.clone()), aleatoric.take(r)) };
+                for c in 0..d {
+                    let m = head.mixture(output, members, rows, row, c);
+                    (mean[c], epistemic[c], aleatoric[c]) = (m.mean, m.epistemic, m.aleatoric);
+                }
+            }
+        });
+    }
+
+    /// One step of the dynamics for every row, see [`crate::compute::Device::propagate`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn propagate(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        step: &Step<'_, [f32], [u32]>,
+        output: &[f32],
+        (scale, offset): (&[f32], &[f32]),
+        relative: bool,
+        states: &[f32],
+        next: &mut [f32],
+    ) {
+        let (d, ds) = (head.dims, scale.len());
+        let rows = states.len() / ds;
+        let next = Parts::new(next);
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let next = unsafe { next.take(block.start * ds..block.end * ds) };
+            for (row, next) in block.zip(next.chunks_exact_mut(ds)) {
+                for c in 0..ds {
+                    let member = |k: usize, row: usize, rows: usize| {
+                        let at = (k * rows + row) * 2 * d + c;
+                        (output[at], head.std(output[at + d]))
+                    };
+                    let target = match step {
+                        Step::Mean => head.mixture(output, members, rows, row, c).mean,
+                        Step::Moments { noise } => {
+                            let m = head.mixture(output, members, rows, row, c);
+                            m.mean + (m.epistemic + m.aleatoric).sqrt() * noise[row * ds + c]
+                        }
+                        Step::Chosen { members, noise } => {
+                            let (mean, std) = member(members[row] as usize, row, rows);
+                            mean + std * noise[row * ds + c]
+                        }
+                        Step::Own { noise } => {
+                            // Rows are grouped by member, and all groups share the same noise.
+                            let (mean, std) = member(0, row, rows);
+                            mean + std * noise[(row * ds + c) % noise.len()]
+                        }
+                    };
+                    let from = if relative { states[row * ds + c] } else { 0.0 };
+                    next[c] = from + offset[c] + scale[c] * target;
+                }
+            }
+        });
+    }
+
+    /// Adds a step's rewards to the returns, see [`crate::compute::Device::account`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn account(
+        &self,
+        discount: f32,
+        rewards: &[f32],
+        ended: Option<&[f32]>,
+        states: &mut [f32],
+        next: &[f32],
+        returns: &mut [f32],
+        lowest: &mut [f32],
+        status: &mut [u32],
+    ) {
+        let ds = states.len() / rewards.len();
+        for (row, &reward) in rewards.iter().enumerate() {
+            if status[row] == Status::Ended as u32 {
+                continue;
+            }
+            if status[row] == Status::Running as u32 {
+                if reward.is_finite() {
+                    lowest[row] = lowest[row].min(reward);
+                    returns[row] += discount * reward;
+                    let next = &next[row * ds..][..ds];
+                    if next.iter().all(|x| x.is_finite()) {
+                        states[row * ds..][..ds].copy_from_slice(next);
+                        if ended.is_some_and(|e| e[row] != 0.0) {
+                            status[row] = Status::Ended as u32;
+                        }
+                    } else {
+                        status[row] = Status::Diverged as u32;
+                    }
+                    continue;
+                }
+                status[row] = Status::Diverged as u32;
+            }
+            returns[row] += discount * if lowest[row].is_finite() { lowest[row] } else { f32::MIN };
+        }
+    }
+
+    /// out `[rows, outputs]` ← the program on every row.
+    pub fn evaluate(
+        &self,
+        program: &Program,
+        states: &[f32],
+        actions: &[f32],
+        next: &[f32],
+        out: &mut [f32],
+    ) {
+        let outputs = program.outputs().len();
+        let rows = out.len() / outputs;
+        let width = |data: &[f32]| data.len() / rows;
+        let widths = [width(states), width(actions), width(next)];
+        let out = Parts::new(out);
+        self.blocks(rows, ROWS, |block| {
+            let part = |width: usize| block.start * width..block.end * width;
+            let (s, a, n) = (&states[part(widths[0])], &actions[part(widths[1])], &next[part(widths[2])]);
+            // SAFETY: blocks of rows do not overlap.
+            let out = unsafe { out.take(block.start * outputs..block.end * outputs) };
+            let done =
+                SCRATCH.with_borrow_mut(|scratch| program.evaluate(block.len(), s, a, n, out, scratch));
+            assert!(done.is_ok(), "sizes of an expression: {done:?}");
+        });
+    }
+
+    /// Limits each column to its range.
+    pub fn clamp(&self, low: &[f32], high: &[f32], values: &mut [f32]) {
+        vectorised(|| {
+            for row in values.chunks_exact_mut(low.len()) {
+                for ((v, &low), &high) in row.iter_mut().zip(low).zip(high) {
+                    *v = v.max(low).min(high);
+                }
+            }
+        });
+    }
+}
+
+/// Mean and variances of the mixture of all members in one output.
+struct Mixture {
+    mean: f32,
+    epistemic: f32,
+    aleatoric: f32,
+}
+
+impl Gaussian {
+    /// Two passes over the members: identical members have an epistemic variance of exactly 0.
+    #[inline(always)]
+    fn mixture(&self, output: &[f32], members: usize, rows: usize, row: usize, c: usize) -> Mixture {
+        let at = |k: usize| (k * rows + row) * 2 * self.dims + c;
+        let over_members = 1.0 / members as f32;
+        let first = output[at(0)];
+        let (mut shift, mut aleatoric) = (0.0, 0.0);
+        for k in 0..members {
+            shift += output[at(k)] - first;
+            let std = self.std(output[at(k) + self.dims]);
+            aleatoric += std * std;
+        }
+        let mean = first + shift * over_members;
+        let epistemic: f32 = (0..members).map(|k| output[at(k)] - mean).map(|x| x * x).sum();
+        Mixture { mean, epistemic: epistemic * over_members, aleatoric: aleatoric * over_members }
+    }
+}

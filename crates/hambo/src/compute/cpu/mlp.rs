@@ -1,0 +1,316 @@
+//! Forward and backward passes of an ensemble of MLPs on GEMM.
+
+use super::{Cpu, Parts, vectorised};
+use crate::compute::{
+    Buffer, Input,
+    shape::{Activation, Layer, Shape},
+};
+use std::cell::RefCell;
+
+/// Rows that a thread takes through a network at a time: their activations stay in its cache.
+const ROWS: usize = 128;
+/// Columns of a weight gradient that a thread computes at a time.
+const COLUMNS: usize = 128;
+
+thread_local! {
+    /// Activations of one block of rows where nobody asked to keep them; grows once, then is reused.
+    static SCRATCH: RefCell<[Vec<f32>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+impl Cpu {
+    /// All members' outputs `[members, rows, outputs]`, keeping no activations.
+    pub fn infer(
+        &self,
+        shape: &Shape,
+        params: &[f32],
+        input: Input<'_, [f32]>,
+        rows: usize,
+        output: &mut [f32],
+    ) {
+        let blocks = rows.div_ceil(ROWS);
+        let output = Parts::new(output);
+        self.parallel(shape.members * blocks, |unit| {
+            // Neighbouring units share a member, so that its weights stay in the cache.
+            let (member, first) = (unit / blocks, unit % blocks * ROWS);
+            let n = ROWS.min(rows - first);
+            let params = member_params(shape, params, member);
+            SCRATCH.with_borrow_mut(|scratch| {
+                scratch.iter_mut().for_each(|s| s.resize(s.len().max(ROWS * shape.widest()), 0.0));
+                let [from, to] = scratch;
+                for (l, layer) in shape.layers() {
+                    let x = match l {
+                        0 => input.rows(shape, rows, member, first, n),
+                        _ => &from[..n * layer.inputs],
+                    };
+                    if l + 1 == shape.depth() {
+                        let start = (member * rows + first) * layer.outputs;
+                        // SAFETY: each unit writes the rows of its own member and block.
+                        layer_forward(layer, params, x, n, unsafe {
+                            output.take(start..start + n * layer.outputs)
+                        });
+                    } else {
+                        layer_forward(layer, params, x, n, &mut to[..n * layer.outputs]);
+                        std::mem::swap(from, to);
+                    }
+                }
+            });
+        });
+    }
+
+    /// All members' activations, one buffer `[members, rows, width]` a layer; the last is the output.
+    pub fn forward(
+        &self,
+        shape: &Shape,
+        params: &[f32],
+        input: Input<'_, [f32]>,
+        rows: usize,
+        activations: &mut [Buffer],
+    ) {
+        let blocks = rows.div_ceil(ROWS);
+        with_parts(activations, |activations| {
+            self.parallel(shape.members * blocks, |unit| {
+                let (member, first) = (unit / blocks, unit % blocks * ROWS);
+                let n = ROWS.min(rows - first);
+                let params = member_params(shape, params, member);
+                let mut x = input.rows(shape, rows, member, first, n);
+                for (l, layer) in shape.layers() {
+                    let start = (member * rows + first) * layer.outputs;
+                    // SAFETY: each unit writes the rows of its own member and block.
+                    let out = unsafe { activations[l].take(start..start + n * layer.outputs) };
+                    layer_forward(layer, params, x, n, out);
+                    x = out;
+                }
+            });
+        });
+    }
+
+    /// Back-propagation. On entry the last of `deltas` holds dL/d(output); on return each holds dL/d(sum)
+    /// of its layer, `gradient` dL/d(parameters) and `d_input` dL/d(input) `[members, rows, inputs]`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward(
+        &self,
+        shape: &Shape,
+        params: &[f32],
+        input: Input<'_, [f32]>,
+        rows: usize,
+        activations: &[Buffer],
+        deltas: &mut [Buffer],
+        gradient: Option<&mut [f32]>,
+        d_input: Option<&mut [f32]>,
+    ) {
+        let blocks = rows.div_ceil(ROWS);
+        let d_input = d_input.map(Parts::new);
+        with_parts(deltas, |deltas| {
+            self.parallel(shape.members * blocks, |unit| {
+                let (member, first) = (unit / blocks, unit % blocks * ROWS);
+                let n = ROWS.min(rows - first);
+                let params = member_params(shape, params, member);
+                let range = |width: usize| {
+                    let start = (member * rows + first) * width;
+                    start..start + n * width
+                };
+                for (l, layer) in shape.layers().rev() {
+                    // SAFETY: each unit touches the rows of its own member and block.
+                    let delta = unsafe { deltas[l].take(range(layer.outputs)) };
+                    through_activation(layer.activation, &activations[l].cpu()[range(layer.outputs)], delta);
+                    let below = match (l, d_input) {
+                        (0, None) => continue,
+                        (0, Some(d_input)) => d_input,
+                        _ => deltas[l - 1],
+                    };
+                    let weights = &params[layer.offset..][..layer.inputs * layer.outputs];
+                    // dx = delta · Wᵀ
+                    product(
+                        Matrix::new(delta, n, layer.outputs),
+                        Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
+                        // SAFETY: as above.
+                        unsafe { below.take(range(layer.inputs)) },
+                    );
+                }
+            });
+        });
+        if let Some(gradient) = gradient {
+            self.weight_gradients(shape, input, rows, activations, deltas, gradient);
+        }
+    }
+
+    /// dW = xᵀ · delta and db = Σ delta, split over members, layers and columns: no partial sums to add up.
+    fn weight_gradients(
+        &self,
+        shape: &Shape,
+        input: Input<'_, [f32]>,
+        rows: usize,
+        activations: &[Buffer],
+        deltas: &[Buffer],
+        gradient: &mut [f32],
+    ) {
+        let blocks_of = |layer: Layer| layer.outputs.div_ceil(COLUMNS);
+        let per_member: usize = shape.layers().map(|(_, layer)| blocks_of(layer)).sum();
+        let gradient = Parts::new(gradient);
+        self.parallel(shape.members * per_member, |unit| {
+            let (member, mut block) = (unit / per_member, unit % per_member);
+            for (l, layer) in shape.layers() {
+                if block >= blocks_of(layer) {
+                    block -= blocks_of(layer);
+                    continue;
+                }
+                let (first, n) = (block * COLUMNS, COLUMNS.min(layer.outputs - block * COLUMNS));
+                let x = match l {
+                    0 => input.rows(shape, rows, member, 0, rows),
+                    _ => &activations[l - 1].cpu()[member * rows * layer.inputs..][..rows * layer.inputs],
+                };
+                let delta = &deltas[l].cpu()[member * rows * layer.outputs..][..rows * layer.outputs];
+                let start = member * shape.parameters() + layer.offset;
+                // SAFETY: columns of different units do not overlap; `strided_product` writes these alone.
+                unsafe {
+                    strided_product(
+                        Matrix::new(x, rows, layer.inputs).transposed(),
+                        Matrix::new(delta, rows, layer.outputs).columns(first, n),
+                        gradient.start.add(start + first),
+                        layer.outputs,
+                    );
+                    let bias = start + layer.inputs * layer.outputs + first;
+                    column_sums(delta, layer.outputs, first, gradient.take(bias..bias + n));
+                }
+                return;
+            }
+        });
+    }
+}
+
+impl<'a> Input<'a, [f32]> {
+    /// n rows of the member's input.
+    fn rows(&self, shape: &Shape, rows: usize, member: usize, first: usize, n: usize) -> &'a [f32] {
+        let width = shape.inputs();
+        match self {
+            Input::Shared(x) => &x[first * width..][..n * width],
+            Input::PerMember(x) => &x[(member * rows + first) * width..][..n * width],
+        }
+    }
+}
+
+/// Views of several buffers for parallel writing, without an allocation (no network here is deeper).
+fn with_parts<R>(buffers: &mut [Buffer], work: impl FnOnce(&[Parts<'_, f32>]) -> R) -> R {
+    const DEEPEST: usize = 16;
+    assert!(buffers.len() <= DEEPEST, "networks of more than {DEEPEST} layers are not supported");
+    let mut parts = [Parts::new(&mut []); DEEPEST];
+    let n = buffers.len();
+    for (part, buffer) in parts.iter_mut().zip(buffers) {
+        *part = Parts::new(buffer.cpu_mut());
+    }
+    work(&parts[..n])
+}
+
+fn member_params<'a>(shape: &Shape, params: &'a [f32], member: usize) -> &'a [f32] {
+    let n = shape.parameters();
+    &params[member * n..(member + 1) * n]
+}
+
+/// out = activation(x · W + b)
+fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32]) {
+    let (weights, rest) = params[layer.offset..].split_at(layer.inputs * layer.outputs);
+    let bias = &rest[..layer.outputs];
+    product(Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs), out);
+    vectorised(|| {
+        for row in out.chunks_exact_mut(layer.outputs) {
+            let sums = row.iter_mut().zip(bias);
+            match layer.activation {
+                Activation::Linear => sums.for_each(|(v, b)| *v += b),
+                Activation::Relu => sums.for_each(|(v, b)| *v = (*v + b).max(0.0)),
+                Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
+            }
+        }
+    });
+}
+
+/// delta ← delta · activation'(sum), from the activation itself.
+fn through_activation(activation: Activation, output: &[f32], delta: &mut [f32]) {
+    vectorised(|| match activation {
+        Activation::Linear => {}
+        Activation::Relu => {
+            delta.iter_mut().zip(output).for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 });
+        }
+        Activation::Tanh => delta.iter_mut().zip(output).for_each(|(d, &y)| *d *= 1.0 - y * y),
+    });
+}
+
+fn column_sums(matrix: &[f32], width: usize, first: usize, sums: &mut [f32]) {
+    vectorised(|| {
+        sums.fill(0.0);
+        for row in matrix.chunks_exact(width) {
+            sums.iter_mut().zip(&row[first..]).for_each(|(s, v)| *s += v);
+        }
+    });
+}
+
+/// A view of a row-major matrix, or of its transpose.
+#[derive(Clone, Copy)]
+struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        assert_eq!(data.len(), rows * columns, "matrix size");
+        Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
+    }
+
+    fn transposed(self) -> Self {
+        Matrix {
+            rows: self.columns,
+            columns: self.rows,
+            row_stride: self.column_stride,
+            column_stride: self.row_stride,
+            ..self
+        }
+    }
+
+    fn columns(self, first: usize, n: usize) -> Self {
+        assert!(first + n <= self.columns, "column range");
+        Matrix { data: &self.data[first * self.column_stride..], columns: n, ..self }
+    }
+}
+
+/// out = a · b, out row-major.
+fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
+    assert_eq!(out.len(), a.rows * b.columns, "product size");
+    // SAFETY: `out` holds all rows and columns and is borrowed mutably.
+    unsafe { strided_product(a, b, out.as_mut_ptr(), b.columns) }
+}
+
+/// out = a · b, with `stride` elements from one row of out to the next.
+///
+/// # Safety
+/// `out` must be valid for writes at row · stride + column for all rows of `a` and columns of `b`, and
+/// nobody else may use these elements meanwhile.
+unsafe fn strided_product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: usize) {
+    assert_eq!(a.columns, b.rows, "inner sizes of a product");
+    // SAFETY: the views are within their slices by construction; `out` by the caller's promise.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            out,
+            1,
+            stride as isize,
+            false,
+            a.data.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}

@@ -1,0 +1,576 @@
+//! Buffers on a device, and the few kernels that all else is made of.
+//!
+//! Algorithms call the methods of [`Device`] and know no device: each method is one kernel (or a fixed
+//! sequence of kernels) that neither allocates nor waits for the host, so that a training step or a whole
+//! rollout can be recorded once and replayed. What changes from step to step is therefore read from a
+//! [`Counter`] that lives on the device.
+
+mod cpu;
+mod shape;
+
+pub use shape::{Activation, Shape};
+
+use crate::Result;
+use crate::expression::Program;
+use crate::rng::Stream;
+use cpu::Cpu;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Where the work is done.
+#[derive(Clone)]
+pub enum Device {
+    /// The processor's cores.
+    #[doc(hidden)]
+    Cpu(CpuHandle),
+}
+
+/// A shared handle to the thread pool.
+#[derive(Clone)]
+pub struct CpuHandle(Arc<Cpu>);
+
+/// Numbers on a device.
+#[derive(Debug)]
+pub struct Buffer<T = f32>(Storage<T>);
+
+#[derive(Debug)]
+enum Storage<T> {
+    Cpu(Vec<T>),
+}
+
+impl<T> Buffer<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Storage::Cpu(v) => v.len(),
+        }
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn cpu(&self) -> &[T] {
+        match &self.0 {
+            Storage::Cpu(v) => v,
+        }
+    }
+
+    fn cpu_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Storage::Cpu(v) => v,
+        }
+    }
+}
+
+/// A step number that kernels read.
+#[derive(Debug)]
+pub struct Counter(Buffer<u32>);
+
+/// The input of an ensemble: one batch for all members, or a batch of its own for each.
+#[derive(Debug)]
+pub enum Input<'a, B: ?Sized = Buffer> {
+    /// `[rows, inputs]`
+    Shared(&'a B),
+    /// `[members, rows, inputs]`
+    PerMember(&'a B),
+}
+
+impl<B: ?Sized> Clone for Input<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B: ?Sized> Copy for Input<'_, B> {}
+
+/// A Gaussian head: of the `2·dims` outputs of a network the first half are means, the second half become
+/// standard deviations by softplus, with a floor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gaussian {
+    /// Number of predicted values.
+    pub dims: usize,
+    /// Smallest standard deviation.
+    pub floor: f32,
+}
+
+impl Gaussian {
+    /// ν = softplus(raw) + floor
+    #[inline(always)]
+    pub fn std(&self, raw: f32) -> f32 {
+        // ln(1 + eˣ), written so that neither tail overflows or vanishes.
+        raw.max(0.0) + (-raw.abs()).exp().ln_1p() + self.floor
+    }
+
+    /// dν / d raw = sigmoid(raw)
+    #[inline(always)]
+    pub fn std_slope(&self, raw: f32) -> f32 {
+        1.0 / (1.0 + (-raw).exp())
+    }
+}
+
+/// How the next state is drawn from the members' predictions.
+#[derive(Debug)]
+pub enum Step<'a, F: ?Sized = Buffer, U: ?Sized = Buffer<u32>> {
+    /// μ_Θ: the mean of all members, without noise.
+    Mean,
+    /// DS: N(μ_Θ, σ²_e + σ²_a).
+    Moments {
+        /// Standard normal numbers `[rows, state]`.
+        noise: &'a F,
+    },
+    /// TS1: N(h_k, ν²_k) of the member chosen for each row.
+    Chosen {
+        /// Member of each row.
+        members: &'a U,
+        /// Standard normal numbers `[rows, state]`.
+        noise: &'a F,
+    },
+    /// Each group of rows has its own member for the whole trajectory; all groups share the same noise.
+    Own {
+        /// Standard normal numbers `[rows / members, state]`.
+        noise: &'a F,
+    },
+}
+
+/// What became of a trajectory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Status {
+    /// Still going.
+    Running = 0,
+    /// Reached a terminal state: no rewards follow.
+    Ended = 1,
+    /// Left the finite numbers: counts its own lowest reward for every step that remains.
+    Diverged = 2,
+}
+
+/// The Adam optimiser (Kingma & Ba 2015) with a learning-rate schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Adam {
+    /// Learning rate at the start.
+    pub rate: f32,
+    /// Decay of the mean of gradients.
+    pub beta1: f32,
+    /// Decay of the mean of squared gradients.
+    pub beta2: f32,
+    /// Added to the root of the latter.
+    pub epsilon: f32,
+    /// Steps over which the rate falls to 0 along a cosine; none: it stays.
+    pub decay_steps: Option<u32>,
+}
+
+impl Adam {
+    /// The usual constants with a constant rate.
+    pub fn constant(rate: f32) -> Self {
+        Adam { rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay_steps: None }
+    }
+
+    /// The usual constants; the rate falls to 0 in `steps` steps along half a cosine.
+    pub fn cosine(rate: f32, steps: u32) -> Self {
+        Adam { decay_steps: Some(steps), ..Adam::constant(rate) }
+    }
+
+    /// Learning rate of step 0, 1, …
+    pub fn rate_at(&self, step: u32) -> f32 {
+        match self.decay_steps {
+            None => self.rate,
+            Some(steps) => {
+                let done = (step as f32 / steps.max(1) as f32).min(1.0);
+                self.rate * 0.5 * (1.0 + (std::f32::consts::PI * done).cos())
+            }
+        }
+    }
+}
+
+/// How particles see each other in SVGD.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
+    /// exp(−‖θ − θ'‖² / 2ℓ), the paper's with ℓ = 10.
+    Rbf {
+        /// ℓ
+        length_scale: f32,
+    },
+    /// The same with ℓ from the median heuristic at every step, so that the particles do see each other.
+    Median,
+    /// Not at all: a plain deep ensemble.
+    None,
+}
+
+/// Stein variational gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Svgd {
+    /// The kernel on parameter vectors.
+    pub kernel: Kernel,
+    /// Exponent of the standard normal prior.
+    pub prior_temperature: f32,
+    /// Factor of the mean log-likelihood: 1, or the number of data for the literal posterior.
+    pub likelihood_scale: f32,
+}
+
+impl Device {
+    /// The CPU with that many threads, or one per core.
+    pub fn cpu(threads: Option<usize>) -> Result<Self> {
+        Ok(Device::Cpu(CpuHandle(Arc::new(Cpu::new(threads)?))))
+    }
+
+    /// A name for people.
+    pub fn name(&self) -> String {
+        match self {
+            Device::Cpu(cpu) => format!("cpu ({} threads)", cpu.0.threads()),
+        }
+    }
+
+    /// Runs a long piece of work on the device's own thread; kernels called within start faster.
+    pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match self {
+            Device::Cpu(cpu) => cpu.0.run(work),
+        }
+    }
+
+    /// A buffer of default values (zeros).
+    pub fn zeros<T: Default + Clone>(&self, len: usize) -> Buffer<T> {
+        match self {
+            Device::Cpu(_) => Buffer(Storage::Cpu(vec![T::default(); len])),
+        }
+    }
+
+    /// A copy of the host's values.
+    pub fn upload<T: Clone>(&self, values: &[T]) -> Buffer<T> {
+        self.adopt(values.to_vec())
+    }
+
+    /// The host's values, moved rather than copied where the device is the host.
+    pub fn adopt<T>(&self, values: Vec<T>) -> Buffer<T> {
+        match self {
+            Device::Cpu(_) => Buffer(Storage::Cpu(values)),
+        }
+    }
+
+    /// A copy for the host. Waits for the device.
+    pub fn download<T: Clone>(&self, buffer: &Buffer<T>) -> Vec<T> {
+        buffer.cpu().to_vec()
+    }
+
+    /// to ← from
+    pub fn copy<T: Copy>(&self, from: &Buffer<T>, to: &mut Buffer<T>) {
+        to.cpu_mut().copy_from_slice(from.cpu());
+    }
+
+    /// to\[start_to ..\] ← from\[start_from ..\], `len` elements.
+    pub fn copy_part<T: Copy>(
+        &self,
+        from: &Buffer<T>,
+        start_from: usize,
+        to: &mut Buffer<T>,
+        start_to: usize,
+        len: usize,
+    ) {
+        to.cpu_mut()[start_to..start_to + len].copy_from_slice(&from.cpu()[start_from..start_from + len]);
+    }
+
+    /// All elements ← value.
+    pub fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, value: T) {
+        buffer.cpu_mut().fill(value);
+    }
+
+    /// A counter at 0.
+    pub fn counter(&self) -> Counter {
+        Counter(self.zeros(1))
+    }
+
+    /// counter ← counter + 1
+    pub fn advance(&self, counter: &mut Counter) {
+        counter.0.cpu_mut()[0] += 1;
+    }
+
+    /// counter ← value
+    pub fn set(&self, counter: &mut Counter, value: u32) {
+        counter.0.cpu_mut()[0] = value;
+    }
+
+    /// All members' outputs `[members, rows, outputs]`, keeping no activations.
+    pub fn infer(&self, shape: &Shape, params: &Buffer, input: Input<'_>, rows: usize, output: &mut Buffer) {
+        check_ensemble(shape, params, input, rows);
+        check("output", output.len(), shape.members * rows * shape.outputs());
+        let Device::Cpu(cpu) = self;
+        cpu.0.infer(shape, params.cpu(), input.cpu(), rows, output.cpu_mut());
+    }
+
+    /// All members' activations, one buffer `[members, rows, width]` a layer; the last is the output.
+    pub fn forward(
+        &self,
+        shape: &Shape,
+        params: &Buffer,
+        input: Input<'_>,
+        rows: usize,
+        activations: &mut [Buffer],
+    ) {
+        check_ensemble(shape, params, input, rows);
+        check_layers(shape, rows, activations);
+        let Device::Cpu(cpu) = self;
+        cpu.0.forward(shape, params.cpu(), input.cpu(), rows, activations);
+    }
+
+    /// Back-propagation through [`Device::forward`]. On entry the last of `deltas` holds dL/d(output); the
+    /// others are overwritten. `gradient` `[members, parameters]` and `d_input` `[members, rows, inputs]`
+    /// are written where given.
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward(
+        &self,
+        shape: &Shape,
+        params: &Buffer,
+        input: Input<'_>,
+        rows: usize,
+        activations: &[Buffer],
+        deltas: &mut [Buffer],
+        gradient: Option<&mut Buffer>,
+        d_input: Option<&mut Buffer>,
+    ) {
+        check_ensemble(shape, params, input, rows);
+        check_layers(shape, rows, activations);
+        check_layers(shape, rows, deltas);
+        if let Some(g) = &gradient {
+            check("gradient", g.len(), params.len());
+        }
+        if let Some(d) = &d_input {
+            check("d_input", d.len(), shape.members * rows * shape.inputs());
+        }
+        let Device::Cpu(cpu) = self;
+        let (gradient, d_input) = (gradient.map(Buffer::cpu_mut), d_input.map(Buffer::cpu_mut));
+        cpu.0.backward(shape, params.cpu(), input.cpu(), rows, activations, deltas, gradient, d_input);
+    }
+
+    /// params ← Adam step along `gradient`, at the counter's step.
+    pub fn adam(
+        &self,
+        adam: &Adam,
+        step: &Counter,
+        params: &mut Buffer,
+        gradient: &Buffer,
+        moments: &mut [Buffer; 2],
+    ) {
+        check("gradient", gradient.len(), params.len());
+        let [m, v] = moments;
+        let Device::Cpu(cpu) = self;
+        cpu.0.adam(adam, step.0.cpu()[0], params.cpu_mut(), gradient.cpu(), m.cpu_mut(), v.cpu_mut());
+    }
+
+    /// Minus the SVGD direction of every particle, `[members, parameters]`:
+    ///
+    /// −φᵢ = 1/K Σⱼ k(θⱼ, θᵢ) (λ ∇NLLⱼ + τ θⱼ) − k(θⱼ, θᵢ) (θᵢ − θⱼ) / ℓ
+    ///
+    /// with the gradients ∇NLL of the mean negative log-likelihood, the likelihood scale λ and the prior's
+    /// temperature τ. Without a kernel each particle follows its own gradient.
+    pub fn svgd_direction(
+        &self,
+        svgd: &Svgd,
+        members: usize,
+        params: &Buffer,
+        gradient: &Buffer,
+        out: &mut Buffer,
+    ) {
+        check("gradient", gradient.len(), params.len());
+        check("direction", out.len(), params.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut());
+    }
+
+    /// params ← Adam step along [`Device::svgd_direction`], at the counter's step.
+    #[allow(clippy::too_many_arguments)]
+    pub fn svgd_adam(
+        &self,
+        svgd: &Svgd,
+        adam: &Adam,
+        step: &Counter,
+        members: usize,
+        params: &mut Buffer,
+        gradient: &Buffer,
+        moments: &mut [Buffer; 2],
+    ) {
+        check("gradient", gradient.len(), params.len());
+        let [m, v] = moments;
+        let Device::Cpu(cpu) = self;
+        cpu.0.svgd_adam(
+            svgd,
+            adam,
+            step.0.cpu()[0],
+            members,
+            params.cpu_mut(),
+            gradient.cpu(),
+            m.cpu_mut(),
+            v.cpu_mut(),
+        );
+    }
+
+    /// out ← rows `indices` of `from`, each `width` long.
+    pub fn gather(&self, from: &Buffer, width: usize, indices: &Buffer<u32>, out: &mut Buffer) {
+        check("gathered rows", out.len(), indices.len() * width);
+        let Device::Cpu(cpu) = self;
+        cpu.0.gather(from.cpu(), width, indices.cpu(), out.cpu_mut());
+    }
+
+    /// Uniform random integers below `below`, a function of (stream, counter) alone.
+    pub fn uniform_indices(&self, stream: Stream, step: &Counter, below: usize, out: &mut Buffer<u32>) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut());
+    }
+
+    /// Standard normal numbers, a function of (stream, counter) alone.
+    pub fn normals(&self, stream: Stream, step: &Counter, out: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.normals(stream.key(), step.0.cpu()[0], out.cpu_mut());
+    }
+
+    /// out ← ((states, actions) − mean) / std, row by row.
+    pub fn standardize(
+        &self,
+        states: (&Buffer, usize),
+        actions: (&Buffer, usize),
+        mean: &Buffer,
+        std: &Buffer,
+        out: &mut Buffer,
+    ) {
+        check("standardized columns", mean.len(), states.1 + actions.1);
+        let Device::Cpu(cpu) = self;
+        let parts = [(states.0.cpu(), states.1), (actions.0.cpu(), actions.1)];
+        cpu.0.standardize(parts, mean.cpu(), std.cpu(), out.cpu_mut());
+    }
+
+    /// Mean Gaussian negative log-likelihood of the shared `targets` `[rows, dims]` under each member's
+    /// `output` `[members, rows, 2·dims]` into `losses` `[members]`, and dNLL/d(output) where asked for.
+    pub fn gaussian_nll(
+        &self,
+        head: &Gaussian,
+        output: &Buffer,
+        targets: &Buffer,
+        d_output: Option<&mut Buffer>,
+        losses: &mut Buffer<f64>,
+    ) {
+        check("outputs", output.len(), losses.len() * targets.len() * 2);
+        let Device::Cpu(cpu) = self;
+        let d_output = d_output.map(Buffer::cpu_mut);
+        cpu.0.gaussian_nll(head, losses.len(), output.cpu(), targets.cpu(), d_output, losses.cpu_mut());
+    }
+
+    /// Moments of the members' mixture, each `[rows, dims]`: μ_Θ = 1/K Σ h_k, σ²_e = 1/K Σ (h_k − μ_Θ)²,
+    /// σ²_a = 1/K Σ ν²_k.
+    pub fn moments(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        output: &Buffer,
+        mean: &mut Buffer,
+        epistemic: &mut Buffer,
+        aleatoric: &mut Buffer,
+    ) {
+        check("outputs", output.len(), members * mean.len() * 2);
+        let Device::Cpu(cpu) = self;
+        let (mean, epistemic, aleatoric) = (mean.cpu_mut(), epistemic.cpu_mut(), aleatoric.cpu_mut());
+        cpu.0.moments(head, members, output.cpu(), mean, epistemic, aleatoric);
+    }
+
+    /// next ← \[states +\] offset + scale · (prediction drawn as `step` says), row by row; the predictions
+    /// are in standardized units, `scale` and `offset` take them back.
+    #[allow(clippy::too_many_arguments)]
+    pub fn propagate(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        step: &Step<'_>,
+        output: &Buffer,
+        (scale, offset): (&Buffer, &Buffer),
+        relative: bool,
+        states: &Buffer,
+        next: &mut Buffer,
+    ) {
+        let rows = states.len() / scale.len();
+        let groups = if matches!(step, Step::Own { .. }) { 1 } else { members };
+        check("outputs", output.len(), groups * rows * 2 * head.dims);
+        let Device::Cpu(cpu) = self;
+        let step = match step {
+            Step::Mean => Step::Mean,
+            Step::Moments { noise } => Step::Moments { noise: noise.cpu() },
+            Step::Chosen { members, noise } => Step::Chosen { members: members.cpu(), noise: noise.cpu() },
+            Step::Own { noise } => Step::Own { noise: noise.cpu() },
+        };
+        let units = (scale.cpu(), offset.cpu());
+        cpu.0.propagate(head, members, &step, output.cpu(), units, relative, states.cpu(), next.cpu_mut());
+    }
+
+    /// Books one step of every trajectory: returns ← returns + discount · reward, states ← next, and the
+    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity.
+    #[allow(clippy::too_many_arguments)]
+    pub fn account(
+        &self,
+        discount: f32,
+        rewards: &Buffer,
+        ended: Option<&Buffer>,
+        states: &mut Buffer,
+        next: &Buffer,
+        returns: &mut Buffer,
+        lowest: &mut Buffer,
+        status: &mut Buffer<u32>,
+    ) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.account(
+            discount,
+            rewards.cpu(),
+            ended.map(Buffer::cpu),
+            states.cpu_mut(),
+            next.cpu(),
+            returns.cpu_mut(),
+            lowest.cpu_mut(),
+            status.cpu_mut(),
+        );
+    }
+
+    /// Each column of `values` ← limited to \[low, high\].
+    pub fn clamp(&self, low: &Buffer, high: &Buffer, values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.clamp(low.cpu(), high.cpu(), values.cpu_mut());
+    }
+
+    /// out `[rows, outputs]` ← the program on every row; inputs it does not use may be empty.
+    pub fn evaluate(
+        &self,
+        program: &Program,
+        states: &Buffer,
+        actions: &Buffer,
+        next: &Buffer,
+        out: &mut Buffer,
+    ) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut());
+    }
+}
+
+impl<'a> Input<'a> {
+    fn cpu(self) -> Input<'a, [f32]> {
+        match self {
+            Input::Shared(b) => Input::Shared(b.cpu()),
+            Input::PerMember(b) => Input::PerMember(b.cpu()),
+        }
+    }
+}
+
+/// A size that does not fit is a mistake of this library, never of its user.
+fn check(what: &str, len: usize, expected: usize) {
+    assert_eq!(len, expected, "{what}: {len} elements where {expected} belong");
+}
+
+fn check_ensemble(shape: &Shape, params: &Buffer, input: Input<'_>, rows: usize) {
+    check("parameters", params.len(), shape.members * shape.parameters());
+    match input {
+        Input::Shared(x) => check("shared input", x.len(), rows * shape.inputs()),
+        Input::PerMember(x) => check("input per member", x.len(), shape.members * rows * shape.inputs()),
+    }
+}
+
+fn check_layers(shape: &Shape, rows: usize, buffers: &[Buffer]) {
+    check("layers", buffers.len(), shape.depth());
+    for (buffer, width) in buffers.iter().zip(&shape.widths[1..]) {
+        check("activations", buffer.len(), shape.members * rows * width);
+    }
+}

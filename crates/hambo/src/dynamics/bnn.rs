@@ -1,0 +1,434 @@
+//! A Bayesian neural network model of the dynamics, trained by Stein variational gradient descent
+//! (the paper's Section 4 and Algorithm 2).
+
+use super::calibration::{calibration_error, recalibrate};
+use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
+use crate::data::{Split, Standardizer, Transitions};
+use crate::nn::{Ensemble, Optimiser, Trace};
+use crate::progress::Progress;
+use crate::rng::Stream;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What the networks predict, always in standardized units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// s' − s: far from the data the prediction falls back to "nothing changes much".
+    Change,
+    /// s', as the paper writes it.
+    NextState,
+}
+
+/// Settings of the model; the defaults are the paper's where it names one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BnnConfig {
+    /// Number of networks, K.
+    pub particles: usize,
+    /// Widths of the hidden layers (ReLU).
+    pub hidden: Vec<usize>,
+    /// How the particles see each other.
+    pub kernel: Kernel,
+    /// Exponent of the standard normal prior over parameters.
+    pub prior_temperature: f32,
+    /// Weigh the likelihood with the number of data, as the posterior literally asks for. Off: the mean
+    /// log-likelihood stands against the tempered prior, so that the prior's pull does not depend on n.
+    pub literal_posterior: bool,
+    /// Adam's learning rate at the start.
+    pub learning_rate: f32,
+    /// Whether the learning rate falls to 0 along a cosine over `steps`. A constant rate leaves single
+    /// particles that spike, and estimates that are no good.
+    pub decay: bool,
+    /// Training steps at the most.
+    pub steps: u32,
+    /// Rows of a minibatch.
+    pub batch: usize,
+    /// Steps between two looks at the held-out likelihood.
+    pub check_every: u32,
+    /// Training stops after that many steps in which no particle's held-out likelihood improved.
+    pub patience: u32,
+    /// Smallest predicted standard deviation, in standardized units.
+    pub std_floor: f32,
+    /// What is predicted.
+    pub target: Target,
+    /// Share of the data held out for validation, and as much again for calibration.
+    pub holdout: f64,
+}
+
+impl Default for BnnConfig {
+    fn default() -> Self {
+        BnnConfig {
+            particles: 5,
+            hidden: vec![256; 4],
+            kernel: Kernel::Rbf { length_scale: 10.0 },
+            prior_temperature: 1e-4,
+            literal_posterior: false,
+            learning_rate: 1e-3,
+            decay: true,
+            steps: 8_000,
+            batch: 256,
+            check_every: 200,
+            patience: 2_000,
+            std_floor: 1e-3,
+            target: Target::Change,
+            holdout: 0.1,
+        }
+    }
+}
+
+impl BnnConfig {
+    /// The settings of the paper's experiments, with the learning-rate decay that makes them work.
+    pub fn paper_scale() -> Self {
+        BnnConfig { steps: 30_000, patience: 10_000, ..Default::default() }
+    }
+
+    /// Checks every setting against its range.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |name: &'static str, value: f64, ok: bool| {
+            if ok { Ok(()) } else { Err(Error::setting(name, value, "a positive, finite number")) }
+        };
+        let real = |x: f32| x > 0.0 && x.is_finite();
+        positive("particles", self.particles as f64, self.particles > 0)?;
+        positive("steps", f64::from(self.steps), self.steps > 0)?;
+        positive("batch", self.batch as f64, self.batch > 0)?;
+        positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
+        positive("patience", f64::from(self.patience), self.patience > 0)?;
+        positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
+        positive("std_floor", self.std_floor.into(), real(self.std_floor))?;
+        if let Kernel::Rbf { length_scale } = self.kernel {
+            positive("kernel.length_scale", length_scale.into(), real(length_scale))?;
+        }
+        if !(self.prior_temperature >= 0.0 && self.prior_temperature.is_finite()) {
+            return Err(Error::setting(
+                "prior_temperature",
+                self.prior_temperature,
+                "0 or a positive number",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What happened in training and calibration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitReport {
+    /// Training steps done.
+    pub steps: u32,
+    /// Whether training stopped before the last step because nothing improved any more.
+    pub stopped_early: bool,
+    /// Held-out negative log-likelihood of each particle as kept, in nats of a standardized transition.
+    pub validation_nll: Vec<f64>,
+    /// Particles that are far worse than the others on held-out data.
+    pub broken_particles: Vec<usize>,
+    /// Rows trained on, validated on, calibrated on.
+    pub rows: [usize; 3],
+    /// Whether whole episodes were held out.
+    pub held_out_episodes: bool,
+    /// Calibration error of each dimension before recalibration.
+    pub calibration_error_before: Vec<f64>,
+    /// And after.
+    pub calibration_error_after: Vec<f64>,
+}
+
+/// A fitted model: K networks h_k(s, a) with aleatoric deviations ν_k(s, a), and the calibration τ.
+#[derive(Debug)]
+pub struct Bnn {
+    pub(super) config: BnnConfig,
+    pub(super) state_dim: usize,
+    pub(super) action_dim: usize,
+    pub(super) inputs: Standardizer,
+    pub(super) targets: Standardizer,
+    pub(super) ensemble: Ensemble,
+    pub(super) head: Gaussian,
+    pub(super) tau: Vec<f32>,
+    pub(super) report: FitReport,
+}
+
+/// Predicted next states in the units of the state, each `[rows, state]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// μ_Θ
+    pub mean: Vec<f32>,
+    /// σ_{Θ,e}, what the members disagree on.
+    pub epistemic_std: Vec<f32>,
+    /// σ_{Θ,a}, the noise they predict.
+    pub aleatoric_std: Vec<f32>,
+}
+
+/// Rows predicted at a time where a data set goes through the networks.
+const CHUNK: usize = 4096;
+/// Held-out rows that are looked at while training.
+const VALIDATION_ROWS: usize = 5_000;
+
+impl Bnn {
+    /// Trains on `split.train`, stops on `split.validation`, calibrates on `split.calibration`.
+    pub fn fit(
+        device: &Device,
+        data: &Transitions,
+        split: &Split,
+        config: &BnnConfig,
+        stream: Stream,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        config.validate()?;
+        let (ds, da) = (data.state_dim(), data.action_dim());
+        let train = || split.train.iter().map(|&row| row as usize);
+        let inputs = Standardizer::fit(ds + da, train, |row, out| input_row(data, row, out));
+        let targets = Standardizer::fit(ds, train, |row, out| target_row(data, config.target, row, out));
+        let widths = [&[ds + da], config.hidden.as_slice(), &[2 * ds]].concat();
+        let shape = Shape::new(config.particles, widths, Activation::Relu)?;
+        let mut model = Bnn {
+            config: config.clone(),
+            state_dim: ds,
+            action_dim: da,
+            inputs,
+            targets,
+            ensemble: Ensemble::random(device, shape, stream.child("initialisation")),
+            head: Gaussian { dims: ds, floor: config.std_floor },
+            tau: vec![1.0; ds],
+            report: FitReport {
+                steps: 0,
+                stopped_early: false,
+                validation_nll: vec![f64::INFINITY; config.particles],
+                broken_particles: Vec::new(),
+                rows: [split.train.len(), split.validation.len(), split.calibration.len()],
+                held_out_episodes: split.by_episode,
+                calibration_error_before: Vec::new(),
+                calibration_error_after: Vec::new(),
+            },
+        };
+        model.train(device, data, split, stream.child("minibatches"), progress)?;
+        model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
+        model.calibrate(device, data, &split.calibration);
+        Ok(model)
+    }
+
+    fn train(
+        &mut self,
+        device: &Device,
+        data: &Transitions,
+        split: &Split,
+        stream: Stream,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let config = self.config.clone();
+        let (members, width) = (config.particles, self.state_dim + self.action_dim);
+        let parameters = self.ensemble.params.len();
+        let (x, y) = self.standardized(device, data, &split.train);
+        let few = split.validation.len().min(VALIDATION_ROWS);
+        let stride = split.validation.len() / few;
+        let held_out: Vec<u32> = split.validation.iter().step_by(stride).take(few).copied().collect();
+        let held_out = self.standardized(device, data, &held_out);
+
+        let svgd = Svgd {
+            kernel: config.kernel,
+            prior_temperature: config.prior_temperature,
+            likelihood_scale: if config.literal_posterior { split.train.len() as f32 } else { 1.0 },
+        };
+        let adam = match config.decay {
+            true => Adam::cosine(config.learning_rate, config.steps),
+            false => Adam::constant(config.learning_rate),
+        };
+        let mut optimiser = Optimiser::new(device, adam, parameters);
+        let mut trace = Trace::new(device, &self.ensemble.shape, config.batch);
+        let mut gradient = device.zeros(parameters);
+        let mut losses: Buffer<f64> = device.zeros(members);
+        let mut indices: Buffer<u32> = device.zeros(config.batch);
+        let mut batch_x = device.zeros(config.batch * width);
+        let mut batch_y = device.zeros(config.batch * self.state_dim);
+        let mut best: Buffer = device.zeros(parameters);
+        let mut last_improvement = 0;
+
+        for step in 0..config.steps {
+            device.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
+            device.gather(&x, width, &indices, &mut batch_x);
+            device.gather(&y, self.state_dim, &indices, &mut batch_y);
+            let input = Input::Shared(&batch_x);
+            self.ensemble.forward(device, input, &mut trace);
+            let (output, d_output) = trace.output();
+            device.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
+            self.ensemble.backward(device, input, &mut trace, Some(&mut gradient), None);
+            optimiser.svgd_step(device, &svgd, &mut self.ensemble, &gradient);
+
+            let done = step + 1;
+            if done % config.check_every == 0 || done == config.steps {
+                self.report.steps = done;
+                let nll = self.mean_nll(device, &held_out.0, &held_out.1);
+                if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
+                    return Err(Error::Numeric(format!(
+                        "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
+                         lower the learning rate ({})",
+                        nll[k], config.learning_rate
+                    )));
+                }
+                let n = parameters / members;
+                for k in 0..members {
+                    if nll[k] < self.report.validation_nll[k] {
+                        self.report.validation_nll[k] = nll[k];
+                        device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
+                        last_improvement = done;
+                    }
+                }
+                let mean = nll.iter().sum::<f64>() / members as f64;
+                let note = format!("held-out NLL {mean:.3}");
+                progress.report("training", done as usize, config.steps as usize, &note);
+                if done - last_improvement >= config.patience {
+                    self.report.stopped_early = true;
+                    break;
+                }
+            }
+        }
+        // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
+        self.ensemble.params = best;
+        Ok(())
+    }
+
+    /// Chooses τ so that the predictive quantiles hold on the calibration rows.
+    fn calibrate(&mut self, device: &Device, data: &Transitions, rows: &[u32]) {
+        let residuals = self.standardized_residuals(device, data, rows);
+        self.report.calibration_error_before = residuals.iter().map(|z| calibration_error(z, 1.0)).collect();
+        self.tau = residuals.iter().map(|z| recalibrate(z) as f32).collect();
+        let after = residuals.iter().zip(&self.tau).map(|(z, &tau)| calibration_error(z, tau.into()));
+        self.report.calibration_error_after = after.collect();
+    }
+
+    /// (s' − μ_Θ) / σ_Θ on logged rows, one list a dimension.
+    pub fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        let ds = self.state_dim;
+        let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
+        for rows in rows.chunks(CHUNK) {
+            let (x, y) = self.standardized(device, data, rows);
+            let [mean, epistemic, aleatoric] = self.moments(device, &x, rows.len());
+            let y = device.download(&y);
+            for i in 0..y.len() {
+                residuals[i % ds].push((y[i] - mean[i]) / (epistemic[i] + aleatoric[i]).sqrt());
+            }
+        }
+        residuals
+    }
+
+    /// Moments of the next state at given states and actions, on the host.
+    pub fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Prediction {
+        let (ds, da) = (self.state_dim, self.action_dim);
+        let rows = states.len() / ds;
+        let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
+        for first in (0..rows).step_by(CHUNK) {
+            let n = CHUNK.min(rows - first);
+            let mut x = Vec::with_capacity(n * (ds + da));
+            for row in first..first + n {
+                x.extend_from_slice(&states[row * ds..][..ds]);
+                x.extend_from_slice(&actions[row * da..][..da]);
+            }
+            self.inputs.apply(&mut x);
+            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
+            for i in 0..n * ds {
+                let (offset, scale) = (self.targets.mean[i % ds], self.targets.std[i % ds]);
+                let from = if self.relative() { states[first * ds + i] } else { 0.0 };
+                prediction.mean.push(from + offset + scale * mean[i]);
+                prediction.epistemic_std.push(scale * epistemic[i].sqrt());
+                prediction.aleatoric_std.push(scale * aleatoric[i].sqrt());
+            }
+        }
+        prediction
+    }
+
+    /// Mean, epistemic and aleatoric variance in standardized units, on the host.
+    fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> [Vec<f32>; 3] {
+        let members = self.particles();
+        let mut output = device.zeros(members * rows * 2 * self.state_dim);
+        self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
+        let [mut mean, mut epistemic, mut aleatoric] =
+            std::array::from_fn(|_| device.zeros(rows * self.state_dim));
+        device.moments(&self.head, members, &output, &mut mean, &mut epistemic, &mut aleatoric);
+        [mean, epistemic, aleatoric].map(|b| device.download(&b))
+    }
+
+    /// Mean negative log-likelihood of each particle on standardized rows.
+    fn mean_nll(&self, device: &Device, x: &Buffer, y: &Buffer) -> Vec<f64> {
+        let rows = y.len() / self.state_dim;
+        let mut output = device.zeros(self.particles() * rows * 2 * self.state_dim);
+        let mut losses = device.zeros(self.particles());
+        self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
+        device.gaussian_nll(&self.head, &output, y, None, &mut losses);
+        device.download(&losses)
+    }
+
+    /// Standardized inputs `[rows, state + action]` and targets `[rows, state]` on the device.
+    fn standardized(&self, device: &Device, data: &Transitions, rows: &[u32]) -> (Buffer, Buffer) {
+        let width = self.state_dim + self.action_dim;
+        let mut x = vec![0.0; rows.len() * width];
+        let mut y = vec![0.0; rows.len() * self.state_dim];
+        for ((&row, x), y) in
+            rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(self.state_dim))
+        {
+            input_row(data, row as usize, x);
+            target_row(data, self.config.target, row as usize, y);
+        }
+        self.inputs.apply(&mut x);
+        self.targets.apply(&mut y);
+        (device.adopt(x), device.adopt(y))
+    }
+
+    /// Number of networks, K.
+    pub fn particles(&self) -> usize {
+        self.ensemble.shape.members
+    }
+    /// Length of a state.
+    pub fn state_dim(&self) -> usize {
+        self.state_dim
+    }
+    /// Length of an action.
+    pub fn action_dim(&self) -> usize {
+        self.action_dim
+    }
+    /// τ per dimension.
+    pub fn tau(&self) -> &[f32] {
+        &self.tau
+    }
+    /// What happened in training and calibration.
+    pub fn report(&self) -> &FitReport {
+        &self.report
+    }
+    /// The networks.
+    pub fn ensemble(&self) -> &Ensemble {
+        &self.ensemble
+    }
+    /// How their outputs become Gaussians.
+    pub fn head(&self) -> &Gaussian {
+        &self.head
+    }
+    /// Units of the inputs (state, action).
+    pub fn inputs(&self) -> &Standardizer {
+        &self.inputs
+    }
+    /// Units of the targets.
+    pub fn targets(&self) -> &Standardizer {
+        &self.targets
+    }
+    /// Whether predictions are changes of the state.
+    pub fn relative(&self) -> bool {
+        self.config.target == Target::Change
+    }
+}
+
+fn input_row(data: &Transitions, row: usize, out: &mut [f32]) {
+    let (state, action) = out.split_at_mut(data.state_dim());
+    state.copy_from_slice(data.state(row));
+    action.copy_from_slice(data.action(row));
+}
+
+fn target_row(data: &Transitions, target: Target, row: usize, out: &mut [f32]) {
+    out.copy_from_slice(data.next_state(row));
+    if target == Target::Change {
+        out.iter_mut().zip(data.state(row)).for_each(|(next, s)| *next -= s);
+    }
+}
+
+/// Particles whose held-out loss is more than one nat a dimension above the median.
+fn broken_particles(nll: &[f64], dims: usize) -> Vec<usize> {
+    let mut sorted = nll.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let median = sorted[(sorted.len() - 1) / 2];
+    (0..nll.len()).filter(|&k| nll[k] > median + dims as f64).collect()
+}

@@ -1,0 +1,7 @@
+//! Learned models of the dynamics that know what they do not know.
+
+pub mod bnn;
+pub mod calibration;
+mod model_files;
+
+pub use bnn::{Bnn, BnnConfig, FitReport, Prediction, Target};

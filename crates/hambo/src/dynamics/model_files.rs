@@ -1,0 +1,122 @@
+//! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`.
+
+use super::bnn::{Bnn, BnnConfig, FitReport};
+use crate::compute::{Device, Gaussian, Shape};
+use crate::data::Standardizer;
+use crate::files::write_atomically;
+use crate::nn::Ensemble;
+use crate::{Error, Result};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const SCHEMA: &str = "hambo/bnn/1";
+const PARAMS: &str = "params";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    schema: String,
+    config: BnnConfig,
+    state_dim: usize,
+    action_dim: usize,
+    shape: Shape,
+    head: Gaussian,
+    inputs: Standardizer,
+    targets: Standardizer,
+    tau: Vec<f32>,
+    report: FitReport,
+}
+
+impl Bnn {
+    /// Writes `model.safetensors` and `model.json` into `folder`, which must exist.
+    pub fn save(&self, device: &Device, folder: &Path) -> Result<()> {
+        let shape = &self.ensemble.shape;
+        let description = Description {
+            schema: SCHEMA.to_owned(),
+            config: self.config.clone(),
+            state_dim: self.state_dim,
+            action_dim: self.action_dim,
+            shape: shape.clone(),
+            head: self.head,
+            inputs: self.inputs.clone(),
+            targets: self.targets.clone(),
+            tau: self.tau.clone(),
+            report: self.report.clone(),
+        };
+        let params = device.download(&self.ensemble.params);
+        let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
+        write_atomically(&folder.join("model.safetensors"), |path| {
+            let tensor = TensorView::new(Dtype::F32, vec![shape.members, shape.parameters()], &bytes)
+                .map_err(|e| Error::file(path, e.to_string()))?;
+            safetensors::serialize_to_file([(PARAMS, tensor)], None, path)
+                .map_err(|e| Error::file(path, format!("cannot write: {e}")))
+        })?;
+        write_atomically(&folder.join("model.json"), |path| {
+            let text =
+                serde_json::to_string_pretty(&description).map_err(|e| Error::file(path, e.to_string()))?;
+            std::fs::write(path, text + "\n").map_err(|e| Error::io(path, "write", e))
+        })
+    }
+
+    /// Reads what [`Bnn::save`] wrote. The files are not trusted: every size is checked against the others.
+    pub fn load(device: &Device, folder: &Path) -> Result<Self> {
+        let path = folder.join("model.json");
+        let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
+        let d: Description = serde_json::from_str(&text).map_err(|e| Error::file(&path, e.to_string()))?;
+        if d.schema != SCHEMA {
+            return Err(Error::file(
+                &path,
+                format!("schema is {:?}, this version reads {SCHEMA:?}", d.schema),
+            ));
+        }
+        d.config.validate()?;
+        let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden)?;
+        let width = d.state_dim + d.action_dim;
+        let fits = shape.inputs() == width
+            && shape.outputs() == 2 * d.head.dims
+            && d.head.dims == d.state_dim
+            && [&d.inputs.mean, &d.inputs.std].iter().all(|v| v.len() == width)
+            && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == d.state_dim);
+        if !fits {
+            return Err(Error::file(
+                &path,
+                "the sizes of state, action, networks and units do not fit each other",
+            ));
+        }
+        let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
+        let numbers = [&d.inputs.mean, &d.inputs.std, &d.targets.mean, &d.targets.std, &d.tau];
+        if !numbers.iter().all(|v| finite(v)) || d.inputs.std.iter().chain(&d.targets.std).any(|&s| s <= 0.0)
+        {
+            return Err(Error::file(&path, "units and temperatures must be finite, deviations positive"));
+        }
+
+        let path = folder.join("model.safetensors");
+        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| Error::file(&path, e.to_string()))?;
+        let tensor = tensors.tensor(PARAMS).map_err(|e| Error::file(&path, e.to_string()))?;
+        let expected = [shape.members, shape.parameters()];
+        if tensor.dtype() != Dtype::F32 || tensor.shape() != expected {
+            return Err(Error::file(
+                &path,
+                format!("{PARAMS} is {:?} {:?}, expected F32 {expected:?}", tensor.dtype(), tensor.shape()),
+            ));
+        }
+        let params: Vec<f32> =
+            tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        if !finite(&params) {
+            return Err(Error::file(&path, format!("{PARAMS} holds values that are not finite")));
+        }
+        Ok(Bnn {
+            config: d.config,
+            state_dim: d.state_dim,
+            action_dim: d.action_dim,
+            inputs: d.inputs,
+            targets: d.targets,
+            ensemble: Ensemble { shape, params: device.adopt(params) },
+            head: d.head,
+            tau: d.tau,
+            report: d.report,
+        })
+    }
+}

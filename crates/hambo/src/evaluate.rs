@@ -1,0 +1,201 @@
+//! The whole way from logged transitions to a bound.
+
+use crate::compute::Device;
+use crate::data::{Split, Transitions, refuse_constant_columns};
+use crate::dynamics::{Bnn, BnnConfig, FitReport};
+use crate::estimate::{Estimate, Method, dainf, neutral};
+use crate::policy::Policy;
+use crate::progress::Progress;
+use crate::rng::Stream;
+use crate::rollout::{Propagation, Returns, Setting, rollout};
+use crate::task::Task;
+use crate::{Error, Result};
+use serde::Serialize;
+
+/// What is asked of an evaluation.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Steps, T.
+    pub horizon: usize,
+    /// γ
+    pub discount: f64,
+    /// The methods, the one whose bound counts first.
+    pub methods: Vec<Method>,
+    /// A bound may fail with this probability.
+    pub delta: f64,
+    /// Trajectories of each estimate, L.
+    pub rollouts: usize,
+    /// Master seed.
+    pub seed: u64,
+    /// Go on where a column of the data never changes.
+    pub allow_constant: bool,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Question {
+            horizon: 200,
+            discount: 1.0,
+            methods: Method::ALL.to_vec(),
+            delta: 0.05,
+            rollouts: 10_000,
+            seed: 0,
+            allow_constant: false,
+        }
+    }
+}
+
+impl Question {
+    /// Checks every part against its range.
+    pub fn validate(&self) -> Result<()> {
+        if self.horizon == 0 {
+            return Err(Error::setting("horizon", self.horizon, "at least 1 step"));
+        }
+        if !(self.delta > 0.0 && self.delta < 1.0) {
+            return Err(Error::setting("delta", self.delta, "a probability between 0 and 1, both excluded"));
+        }
+        if !(self.discount > 0.0 && self.discount <= 1.0) {
+            return Err(Error::setting("discount", self.discount, "a number in (0, 1]"));
+        }
+        if self.rollouts < 100 {
+            return Err(Error::setting(
+                "rollouts",
+                self.rollouts,
+                "at least 100, for a Monte-Carlo margin that means something",
+            ));
+        }
+        if self.methods.is_empty() {
+            return Err(Error::setting("method", "", "at least one method"));
+        }
+        Ok(())
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evaluation {
+    /// One per method, in the order asked for.
+    pub estimates: Vec<Estimate>,
+    /// What happened in training and calibration.
+    pub model: FitReport,
+    /// τ per state dimension.
+    pub tau: Vec<f32>,
+    /// What the reader of the numbers must know.
+    pub warnings: Vec<String>,
+}
+
+impl Evaluation {
+    /// The bound of the method asked for first; none if that method is neutral.
+    pub fn lower_bound(&self) -> Option<f64> {
+        self.estimates.first().and_then(|e| e.lower_bound)
+    }
+}
+
+/// Learns the model that [`evaluate`] asks.
+pub fn fit(
+    device: &Device,
+    data: &Transitions,
+    config: &BnnConfig,
+    question: &Question,
+    progress: &dyn Progress,
+) -> Result<Bnn> {
+    question.validate()?;
+    if !question.allow_constant {
+        refuse_constant_columns("states", data.states(), data.state_dim())?;
+        refuse_constant_columns("actions", data.actions(), data.action_dim())?;
+    }
+    let stream = Stream::new(question.seed).child("model");
+    let split = Split::new(data, config.holdout, stream.child("split"))?;
+    Bnn::fit(device, data, &split, config, stream, progress)
+}
+
+/// Rolls the policy out in the model by every method asked for.
+pub fn evaluate(
+    device: &Device,
+    data: &Transitions,
+    model: &Bnn,
+    task: &Task,
+    policy: &Policy,
+    question: &Question,
+    progress: &dyn Progress,
+) -> Result<Evaluation> {
+    question.validate()?;
+    task.check_data(data)?;
+    policy.check_task(task)?;
+    if (model.state_dim(), model.action_dim()) != (task.state_dim, task.action_dim) {
+        return Err(Error::Mismatch(format!(
+            "the model has states of {} and actions of {} dimensions, task {} has {} and {}",
+            model.state_dim(),
+            model.action_dim(),
+            task.name,
+            task.state_dim,
+            task.action_dim
+        )));
+    }
+    let stream = Stream::new(question.seed).child("rollouts");
+    let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
+    let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
+    let roll = |propagation| {
+        let stream = stream.child("transitions");
+        device.run(|| rollout(device, model, &setting, propagation, &starts, stream, progress))
+    };
+
+    let members = model.particles();
+    let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
+    let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
+    let mut estimates = Vec::with_capacity(question.methods.len());
+    for &method in &question.methods {
+        estimates.push(match method {
+            Method::DaInf => dainf(&each(), members, question.delta),
+            Method::TsInf => neutral(method, &each().one_member_each(members)),
+            Method::Ds => neutral(method, &roll(Propagation::Moments)),
+            Method::Ts1 => neutral(method, &roll(Propagation::DrawEveryStep)),
+            Method::Mean => neutral(method, &roll(Propagation::Mean)),
+        });
+    }
+    let warnings = warnings(model, &estimates);
+    Ok(Evaluation { estimates, model: model.report().clone(), tau: model.tau().to_vec(), warnings })
+}
+
+fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let report = model.report();
+    if !report.broken_particles.is_empty() {
+        warnings.push(format!(
+            "particles {:?} predict held-out data far worse than the others (NLL {:.2?}): DAinf follows the worst \
+             particle; train longer, or with another seed",
+            report.broken_particles, report.validation_nll
+        ));
+    }
+    if !report.held_out_episodes {
+        warnings.push(
+            "the data have fewer than 20 episodes, so single transitions were held out: their neighbours were \
+             trained on, and the calibration may be optimistic"
+                .to_owned(),
+        );
+    }
+    if model.particles() == 1 {
+        warnings
+            .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
+    }
+    for e in estimates {
+        if e.diverged_rollouts > 0 {
+            warnings.push(format!(
+                "{}: {} trajectories left the finite numbers; each counts its lowest reward for the rest",
+                e.method.name(),
+                e.diverged_rollouts
+            ));
+        }
+        if !e.value.is_finite() {
+            warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
+        }
+    }
+    if estimates.iter().any(|e| e.method == Method::DaInf) {
+        warnings.push(
+            "DAinf takes the worst of the particles for the worst case; nothing guarantees that the truth is \
+             among them"
+                .to_owned(),
+        );
+    }
+    warnings
+}

@@ -1,0 +1,119 @@
+//! Ensembles of MLPs with their training state.
+
+use crate::compute::{Adam, Buffer, Counter, Device, Input, Shape, Svgd};
+use crate::rng::Stream;
+
+/// An ensemble of networks: its shape and the parameters of all members.
+#[derive(Debug)]
+pub struct Ensemble {
+    /// Architecture and number of members.
+    pub shape: Shape,
+    /// `[members, parameters]`
+    pub params: Buffer,
+}
+
+impl Ensemble {
+    /// Random weights and biases, uniform in ±1/√inputs; every member has its own.
+    pub fn random(device: &Device, shape: Shape, stream: Stream) -> Self {
+        let mut params = Vec::with_capacity(shape.members * shape.parameters());
+        for member in 0..shape.members {
+            let mut generator = stream.index(member as u64).generator();
+            for (_, layer) in shape.layers() {
+                let bound = 1.0 / (layer.inputs as f64).sqrt();
+                let n = layer.inputs * layer.outputs + layer.outputs;
+                params.extend((0..n).map(|_| generator.range(-bound, bound) as f32));
+            }
+        }
+        Ensemble { params: device.adopt(params), shape }
+    }
+
+    /// All members' outputs `[members, rows, outputs]`.
+    pub fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
+        device.infer(&self.shape, &self.params, input, rows, output);
+    }
+
+    /// A forward pass that can be differentiated: fills `trace`.
+    pub fn forward(&self, device: &Device, input: Input<'_>, trace: &mut Trace) {
+        device.forward(&self.shape, &self.params, input, trace.rows, &mut trace.activations);
+    }
+
+    /// Back-propagates `trace.d_output` to the parameters and, or, to the input.
+    pub fn backward(
+        &self,
+        device: &Device,
+        input: Input<'_>,
+        trace: &mut Trace,
+        gradient: Option<&mut Buffer>,
+        d_input: Option<&mut Buffer>,
+    ) {
+        let Trace { rows, activations, deltas } = trace;
+        device.backward(&self.shape, &self.params, input, *rows, activations, deltas, gradient, d_input);
+    }
+}
+
+/// What a forward pass leaves behind for the backward pass.
+#[derive(Debug)]
+pub struct Trace {
+    rows: usize,
+    activations: Vec<Buffer>,
+    deltas: Vec<Buffer>,
+}
+
+impl Trace {
+    /// Room for passes of `rows` rows.
+    pub fn new(device: &Device, shape: &Shape, rows: usize) -> Self {
+        let layers = || shape.widths[1..].iter().map(|w| device.zeros(shape.members * rows * w)).collect();
+        Trace { rows, activations: layers(), deltas: layers() }
+    }
+
+    /// The networks' output `[members, rows, outputs]` and, beside it, the place for dL/d(output).
+    pub fn output(&mut self) -> (&Buffer, &mut Buffer) {
+        let last = self.activations.len() - 1;
+        (&self.activations[last], &mut self.deltas[last])
+    }
+}
+
+/// Adam with its state for one set of parameters.
+#[derive(Debug)]
+pub struct Optimiser {
+    adam: Adam,
+    moments: [Buffer; 2],
+    step: Counter,
+}
+
+impl Optimiser {
+    /// A fresh optimiser for `parameters` numbers.
+    pub fn new(device: &Device, adam: Adam, parameters: usize) -> Self {
+        Optimiser {
+            adam,
+            moments: [device.zeros(parameters), device.zeros(parameters)],
+            step: device.counter(),
+        }
+    }
+
+    /// The number of steps taken, as kernels see it.
+    pub fn counter(&self) -> &Counter {
+        &self.step
+    }
+
+    /// params ← params − Adam(gradient)
+    pub fn step(&mut self, device: &Device, params: &mut Buffer, gradient: &Buffer) {
+        device.adam(&self.adam, &self.step, params, gradient, &mut self.moments);
+        device.advance(&mut self.step);
+    }
+
+    /// Moves all particles of an ensemble along the SVGD direction.
+    pub fn svgd_step(&mut self, device: &Device, svgd: &Svgd, ensemble: &mut Ensemble, gradient: &Buffer) {
+        let members = ensemble.shape.members;
+        device.svgd_adam(
+            svgd,
+            &self.adam,
+            &self.step,
+            members,
+            &mut ensemble.params,
+            gradient,
+            &mut self.moments,
+        );
+        device.advance(&mut self.step);
+    }
+}

@@ -1,0 +1,11 @@
+//! How long work tells where it is.
+
+/// Hears about the progress of long work. The unit type hears nothing.
+pub trait Progress: Sync {
+    /// `done` of `total` steps of `stage` are finished; `note` is the latest figure worth showing.
+    fn report(&self, stage: &str, done: usize, total: usize, note: &str);
+}
+
+impl Progress for () {
+    fn report(&self, _: &str, _: usize, _: usize, _: &str) {}
+}

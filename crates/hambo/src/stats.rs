@@ -1,0 +1,144 @@
+//! The normal distribution, and summaries of samples.
+
+/// Quantile of the standard normal distribution: Wichura's algorithm AS 241 (1988), about 16 digits.
+pub fn normal_quantile(p: f64) -> f64 {
+    fn ratio(r: f64, numerator: [f64; 8], denominator: [f64; 8]) -> f64 {
+        let horner = |c: [f64; 8]| c.iter().rev().fold(0.0, |sum, c| sum * r + c);
+        horner(numerator) / horner(denominator)
+    }
+    let q = p - 0.5;
+    if q.abs() <= 0.425 {
+        return q * ratio(
+            0.180625 - q * q,
+            [
+                3.387_132_872_796_366_5,
+                133.141_667_891_784_38,
+                1_971.590_950_306_551_3,
+                13_731.693_765_509_46,
+                45_921.953_931_549_87,
+                67_265.770_927_008_7,
+                33_430.575_583_588_13,
+                2_509.080_928_730_122_7,
+            ],
+            [
+                1.0,
+                42.313_330_701_600_91,
+                687.187_007_492_057_9,
+                5_394.196_021_424_751,
+                21_213.794_301_586_597,
+                39_307.895_800_092_71,
+                28_729.085_735_721_943,
+                5_226.495_278_852_545,
+            ],
+        );
+    }
+    let tail = if q < 0.0 { p } else { 1.0 - p };
+    let r = (-tail.ln()).sqrt();
+    let x = if r <= 5.0 {
+        ratio(
+            r - 1.6,
+            [
+                1.423_437_110_749_683_5,
+                4.630_337_846_156_546,
+                5.769_497_221_460_691,
+                3.647_848_324_763_204_5,
+                1.270_458_252_452_368_4,
+                0.241_780_725_177_450_6,
+                0.022_723_844_989_269_184,
+                7.745_450_142_783_414e-4,
+            ],
+            [
+                1.0,
+                2.053_191_626_637_759,
+                1.676_384_830_183_803_8,
+                0.689_767_334_985_1,
+                0.148_103_976_427_480_08,
+                0.015_198_666_563_616_457,
+                5.475_938_084_995_345e-4,
+                1.050_750_071_644_416_9e-9,
+            ],
+        )
+    } else {
+        ratio(
+            r - 5.0,
+            [
+                6.657_904_643_501_103,
+                5.463_784_911_164_114,
+                1.784_826_539_917_291_3,
+                0.296_560_571_828_504_87,
+                0.026_532_189_526_576_124,
+                0.001_242_660_947_388_078_4,
+                2.711_555_568_743_487_6e-5,
+                2.010_334_399_292_288_1e-7,
+            ],
+            [
+                1.0,
+                0.599_832_206_555_888,
+                0.136_929_880_922_735_8,
+                0.014_875_361_290_850_615,
+                7.868_691_311_456_133e-4,
+                1.846_318_317_510_054_8e-5,
+                1.421_511_758_316_446e-7,
+                2.044_263_103_389_939_8e-15,
+            ],
+        )
+    };
+    if q < 0.0 { -x } else { x }
+}
+
+/// Mean and standard error of the mean of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// Standard deviation of the sample over √n.
+    pub std_error: f64,
+}
+
+impl Mean {
+    /// Of a sample of at least two.
+    pub fn of(sample: impl ExactSizeIterator<Item = f64> + Clone) -> Self {
+        let n = sample.len() as f64;
+        let value = sample.clone().sum::<f64>() / n;
+        let variance = sample.map(|x| (x - value) * (x - value)).sum::<f64>() / (n - 1.0);
+        Mean { value, std_error: (variance / n).sqrt() }
+    }
+}
+
+/// Empirical p-quantile: the ⌈p·n⌉-th smallest of a sorted sample, at least the first.
+pub fn empirical_quantile(sorted: &[f64], p: f64) -> f64 {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of scipy.stats.norm.ppf (SciPy 1.16).
+    #[test]
+    fn normal_quantile_works_like_scipy() {
+        for (p, x) in [
+            (0.5, 0.0),
+            (0.1, -1.281_551_565_544_600_4),
+            (0.9, 1.281_551_565_544_600_4),
+            (0.99, 2.326_347_874_040_841),
+            (0.995, 2.575_829_303_548_900_4),
+            (0.025, -1.959_963_984_540_054),
+            (1e-10, -6.361_340_902_404_056),
+            (0.3, -0.524_400_512_708_041),
+        ] {
+            assert!((normal_quantile(p) - x).abs() < 1e-13, "{p}: {} instead of {x}", normal_quantile(p));
+        }
+    }
+
+    #[test]
+    fn mean_and_quantiles_of_known_samples() {
+        let m = Mean::of([1.0, 2.0, 3.0, 4.0].into_iter());
+        assert_eq!(m.value, 2.5);
+        assert!((m.std_error - (5.0f64 / 3.0 / 4.0).sqrt()).abs() < 1e-15);
+        assert_eq!(empirical_quantile(&[1.0, 2.0, 3.0], 0.05), 1.0);
+        assert_eq!(empirical_quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), 2.0);
+        assert_eq!(empirical_quantile(&[1.0, 2.0, 3.0], 1.0), 3.0);
+    }
+}

@@ -1,0 +1,88 @@
+//! What is asked: reward, termination, initial states, action bounds.
+
+use crate::data::Transitions;
+use crate::expression::{Program, Scratch};
+use crate::rng::Stream;
+use crate::{Error, Result};
+
+/// A decision problem without its dynamics: those are learned.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Name for the report.
+    pub name: String,
+    /// Length of a state.
+    pub state_dim: usize,
+    /// Length of an action.
+    pub action_dim: usize,
+    /// Smallest allowed action; policies are limited to the bounds as the system would limit them.
+    pub action_low: Vec<f32>,
+    /// Largest allowed action.
+    pub action_high: Vec<f32>,
+    /// r(s, a), or r(s, a, s').
+    pub reward: Program,
+    /// Not 0 where s' ends the episode for good; none: episodes end by the horizon alone.
+    pub termination: Option<Program>,
+    /// p₀.
+    pub initial: Initial,
+}
+
+/// The distribution of initial states, p₀.
+#[derive(Clone, Debug)]
+pub enum Initial {
+    /// Always the same state.
+    Fixed(Vec<f32>),
+    /// Uniform in a box; `map` takes the drawn point to a state (an angle to its cosine and sine, say).
+    Box {
+        /// Lower corner.
+        low: Vec<f32>,
+        /// Upper corner.
+        high: Vec<f32>,
+        /// From the point, as `s`, to the state.
+        map: Option<Program>,
+    },
+    /// The logged episode starts, drawn with replacement.
+    EpisodeStarts,
+}
+
+impl Initial {
+    /// n states `[n, state]`; `data` is asked for its episode starts.
+    pub fn sample(&self, n: usize, data: &Transitions, stream: Stream) -> Result<Vec<f32>> {
+        let mut generator = stream.generator();
+        match self {
+            Initial::Fixed(state) => Ok(state.repeat(n)),
+            Initial::Box { low, high, map } => {
+                let mut points = Vec::with_capacity(n * low.len());
+                for _ in 0..n {
+                    points.extend(
+                        low.iter().zip(high).map(|(&l, &h)| generator.range(l.into(), h.into()) as f32),
+                    );
+                }
+                let Some(map) = map else { return Ok(points) };
+                let mut states = vec![0.0; n * map.outputs().len()];
+                map.evaluate(n, &points, &[], &[], &mut states, &mut Scratch::default())?;
+                Ok(states)
+            }
+            Initial::EpisodeStarts => {
+                let starts: Vec<usize> = data.episodes().map(|e| e.start).collect();
+                Ok((0..n).flat_map(|_| data.state(starts[generator.below(starts.len())])).copied().collect())
+            }
+        }
+    }
+}
+
+impl Task {
+    /// An error that says which sizes differ, if the data do not belong to this task.
+    pub fn check_data(&self, data: &Transitions) -> Result<()> {
+        if (data.state_dim(), data.action_dim()) != (self.state_dim, self.action_dim) {
+            return Err(Error::Mismatch(format!(
+                "task {} has states of {} and actions of {} dimensions, the data {} and {}",
+                self.name,
+                self.state_dim,
+                self.action_dim,
+                data.state_dim(),
+                data.action_dim()
+            )));
+        }
+        Ok(())
+    }
+}
