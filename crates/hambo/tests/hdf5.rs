@@ -63,7 +63,7 @@ fn pairs_rows_within_episodes_as_h5py_wrote_them() {
     let rows: Vec<usize> = (0..N - 1).filter(|i| ![9, 24].contains(i)).collect();
     assert_rows(t, &rows, |_| 1.0);
     assert_eq!(starts(t), [0, 9, 23]);
-    assert_eq!(set(t.terminals()), []);
+    assert!(set(t.terminals()).is_empty());
     assert_eq!(set(t.timeouts()), [8, 22, 36]);
     assert!(loaded.notes[0].starts_with("3 last rows of episodes left out"), "{:?}", loaded.notes);
     assert!(loaded.notes[1].starts_with("1 of them are terminal"), "{:?}", loaded.notes);

@@ -26,10 +26,11 @@ impl Environment for Pendulum {
     }
 
     fn step(&mut self, action: &[f32]) -> Outcome {
-        let torque = f64::from(action[0].clamp(-MAX_TORQUE, MAX_TORQUE));
+        // Gymnasium's action is a float32, and NumPy keeps its products with numbers in float32.
+        let torque = action[0].clamp(-MAX_TORQUE, MAX_TORQUE);
         let normalized = (self.angle + PI).rem_euclid(2.0 * PI) - PI;
-        let cost = normalized.powi(2) + 0.1 * self.velocity.powi(2) + 0.001 * torque.powi(2);
-        let acceleration = 3.0 * GRAVITY / 2.0 * self.angle.sin() + 3.0 * torque;
+        let cost = normalized.powi(2) + 0.1 * self.velocity.powi(2) + f64::from(0.001 * (torque * torque));
+        let acceleration = 3.0 * GRAVITY / 2.0 * self.angle.sin() + f64::from(3.0 * torque);
         self.velocity = (self.velocity + acceleration * DT).clamp(-MAX_SPEED, MAX_SPEED);
         self.angle += self.velocity * DT;
         Outcome { reward: -cost, terminal: false }

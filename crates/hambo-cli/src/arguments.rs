@@ -1,0 +1,206 @@
+//! What the user may say.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// How badly could this policy do, given only what these logs know?
+///
+/// hambo computes a lower bound on a policy's return from logged transitions, without running the policy.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// PointSafety end to end: collect data, learn, evaluate a safe and an unsafe policy
+    Demo(Demo),
+    /// Estimate a policy's return, and bound it from below, from logged data alone
+    #[command(after_help = EVALUATE_EXAMPLES)]
+    Evaluate(Evaluate),
+    /// The truth: a policy's return in a simulated environment
+    #[command(after_help = RETURN_EXAMPLES)]
+    Return(Return),
+    /// Log transitions of policies in a simulated environment, as a D4RL HDF5 file
+    #[command(after_help = COLLECT_EXAMPLES)]
+    Collect(Collect),
+    /// Tell what is in a data file
+    Inspect(Inspect),
+}
+
+const EVALUATE_EXAMPLES: &str = "\
+Examples:
+  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 200
+  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up,angle=4 --horizon 200 \\
+        --method dainf --threshold -200 --out run1      # exit code 0: met, 1: not met
+
+Conservative methods (they have a lower bound): dainf. Neutral methods: ds, ts1, tsinf, mean.";
+
+const RETURN_EXAMPLES: &str = "\
+Example:
+  hambo return --env pendulum --policy builtin:swing-up --horizon 200 --episodes 1000 --json";
+
+const COLLECT_EXAMPLES: &str = "\
+Example:
+  hambo collect --env pendulum --policy builtin:swing-up --noise 0.5 1.0 --steps 10000 --out pend.hdf5";
+
+#[derive(Args)]
+pub struct Demo {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Evaluate {
+    /// Logged transitions (HDF5 in D4RL layout)
+    #[arg(long, value_name = "PATH")]
+    pub data: PathBuf,
+    /// The policy: builtin:NAME or builtin:NAME,gain=value
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    pub policy: String,
+    /// Whose reward, bounds and initial states: point-safety, point, pendulum
+    #[arg(long, value_name = "NAME")]
+    pub env: String,
+    /// Steps of an episode, T
+    #[arg(long, value_name = "T")]
+    pub horizon: usize,
+    /// Learned model of the dynamics
+    #[arg(long, value_enum, default_value_t = Model::Bnn)]
+    pub model: Model,
+    /// Methods, the one whose bound counts first: all, or a list of dainf,ds,ts1,tsinf,mean
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub method: String,
+    /// The bound may fail with this probability
+    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
+    pub delta: f64,
+    /// Discount factor of rewards
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub discount: f64,
+    /// Return that the bound has to reach: exit code 0 if it does, 1 if not
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub threshold: Option<f64>,
+    /// Trajectories of each estimate, L
+    #[arg(long, default_value_t = 10_000)]
+    pub rollouts: usize,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Training effort: quick (8,000 steps) or paper (30,000 steps)
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    pub scale: Scale,
+    /// Settings of the model as a JSON file; what it does not name keeps its default
+    #[arg(long, value_name = "FILE")]
+    pub model_config: Option<PathBuf>,
+    /// Use the model that an earlier run wrote to its --out instead of training one
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model_config", "scale"])]
+    pub fitted: Option<PathBuf>,
+    /// Go on although a column of the data never changes
+    #[arg(long)]
+    pub allow_constant: bool,
+    /// Folder for result.json and the fitted model
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Return {
+    /// Environment: point-safety, point, pendulum
+    #[arg(long, value_name = "NAME")]
+    pub env: String,
+    /// The policy: builtin:NAME or builtin:NAME,gain=value
+    #[arg(long, value_name = "SPEC")]
+    pub policy: String,
+    /// Steps of an episode, T
+    #[arg(long, value_name = "T")]
+    pub horizon: usize,
+    /// Number of episodes
+    #[arg(long, value_name = "N")]
+    pub episodes: usize,
+    /// Discount factor of rewards
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub discount: f64,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Collect {
+    /// Environment: point-safety, point, pendulum
+    #[arg(long, value_name = "NAME")]
+    pub env: String,
+    /// Policies; their episodes alternate
+    #[arg(long, value_name = "SPEC", num_args = 1.., required = true)]
+    pub policy: Vec<String>,
+    /// Standard deviations of Gaussian noise on the actions; episodes alternate between them
+    #[arg(long, value_name = "SIGMA", num_args = 1.., default_value = "0", allow_negative_numbers = true)]
+    pub noise: Vec<f64>,
+    /// Number of transitions
+    #[arg(long, value_name = "N")]
+    pub steps: usize,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// File to write
+    #[arg(long, value_name = "FILE.hdf5")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub machine: Machine,
+}
+
+#[derive(Args)]
+pub struct Inspect {
+    /// The file
+    pub path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Machine {
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
+    pub device: DeviceName,
+    /// Threads on the CPU [default: one per core]; results do not depend on it
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum DeviceName {
+    /// The fastest there is
+    Auto,
+    /// The processor
+    Cpu,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Model {
+    /// Bayesian neural network
+    Bnn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scale {
+    Quick,
+    Paper,
+}

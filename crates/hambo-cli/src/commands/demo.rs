@@ -1,0 +1,81 @@
+//! `hambo demo`: the paper's PointSafety, from data to verdict.
+
+use super::{Outcome, SCHEMA, device};
+use crate::arguments::Demo;
+use crate::output::{Bars, number, print, table};
+use hambo::dynamics::BnnConfig;
+use hambo::envs::{Behaviour, EnvName, collect, simulate};
+use hambo::estimate::Method;
+use hambo::evaluate::{Question, evaluate, fit};
+use hambo::policy::Policy;
+use hambo::rng::Stream;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+const ENV: EnvName = EnvName::PointSafety;
+const SAFE: &str = "builtin:waypoint,y=1.6";
+const UNSAFE: &str = "builtin:waypoint,y=1.1";
+const NOISE: f64 = 0.1;
+const TRANSITIONS: usize = 1500;
+const ROLLOUTS: usize = 1000;
+const STEPS: u32 = 2000;
+
+pub fn run(arguments: &Demo) -> Outcome {
+    let start = Instant::now();
+    let device = device(&arguments.machine)?;
+    let bars = Bars::default();
+    let stream = Stream::new(arguments.seed);
+    let task = ENV.task()?;
+    let behaviour = Behaviour { policy: Policy::read(SAFE)?, noise: NOISE };
+    let data = collect(&device, ENV, &[behaviour], TRANSITIONS, stream.child("collection"), &bars)?;
+
+    let question = Question {
+        horizon: ENV.time_limit(),
+        rollouts: ROLLOUTS,
+        seed: arguments.seed,
+        ..Question::default()
+    };
+    let config = BnnConfig { steps: STEPS, ..BnnConfig::default() };
+    let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
+
+    let (mut rows, mut results, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for spec in [UNSAFE, SAFE] {
+        let policy = Policy::read(spec)?;
+        // Start and dynamics are deterministic: two episodes are as good as a thousand.
+        let truth = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?[0];
+        let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &bars)?;
+        for e in &evaluation.estimates {
+            let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
+            let bound = e.lower_bound.map_or("–".to_owned(), number);
+            let name = if e.method == Method::ALL[0] { spec } else { "" };
+            let numbers = [number(truth), number(e.value), bound];
+            rows.push(
+                [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()].concat(),
+            );
+        }
+        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates}));
+        notes = evaluation.warnings;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    if arguments.json {
+        let result = json!({
+            "schema": SCHEMA, "task": task.name, "transitions": TRANSITIONS, "policies": results,
+            "warnings": notes, "seed": arguments.seed, "seconds": seconds,
+        });
+        print(&result.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = vec![
+        "PointSafety: from (-2, 0) around the unit circle, a danger zone, to (2, 0). The logs are of a policy that"
+            .to_owned(),
+        format!("passes at y = 1.6, with noise {NOISE} on its actions. Passing at y = 1.1 cuts through the danger zone."),
+        String::new(),
+        table(&["policy", "method", "true return", "estimate", "lower bound"], &rows),
+        String::new(),
+    ];
+    lines.extend(notes.iter().map(|w| format!("note: {w}")));
+    lines.push(format!("{TRANSITIONS} transitions, seed {}, {seconds:.0} s", arguments.seed));
+    print(&lines.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,146 @@
+//! `hambo evaluate`
+
+use super::{Outcome, SCHEMA, device};
+use crate::arguments::{Evaluate, Model, Scale};
+use crate::output::{Bars, number, print, table};
+use hambo::data::read_d4rl;
+use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::envs::EnvName;
+use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
+use hambo::evaluate::{Evaluation, Question, evaluate, fit};
+use hambo::files::{sha256, write_atomically};
+use hambo::policy::Policy;
+use hambo::{Error, Result};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub fn run(arguments: &Evaluate) -> Outcome {
+    let start = Instant::now();
+    let question = Question {
+        horizon: arguments.horizon,
+        discount: arguments.discount,
+        methods: Method::parse_list(&arguments.method)?,
+        delta: arguments.delta,
+        rollouts: arguments.rollouts,
+        seed: arguments.seed,
+        allow_constant: arguments.allow_constant,
+    };
+    question.validate()?;
+    check_threshold(arguments.threshold, &question)?;
+    let task = arguments.env.parse::<EnvName>()?.task()?;
+    let policy = Policy::read(&arguments.policy)?;
+    policy.check_task(&task)?;
+    let config = model_config(arguments)?;
+    if let Some(folder) = &arguments.out {
+        prepare_folder(folder)?;
+    }
+    let loaded = read_d4rl(&arguments.data)?;
+    let data = &loaded.transitions;
+    task.check_data(data)?;
+    let device = device(&arguments.machine)?;
+
+    let bars = Bars::default();
+    let model = match (&arguments.fitted, arguments.model) {
+        (Some(folder), _) => Bnn::load(&device, folder)?,
+        (None, Model::Bnn) => device.run(|| fit(&device, data, &config, &question, &bars))?,
+    };
+    let mut evaluation = evaluate(&device, data, &model, &task, &policy, &question, &bars)?;
+    evaluation.warnings.splice(0..0, loaded.notes);
+
+    let met = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
+    let result = json!({
+        "schema": SCHEMA,
+        "version": env!("CARGO_PKG_VERSION"),
+        "task": task.name,
+        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": sha256(&arguments.data)?},
+        "policy": policy.spec,
+        "horizon": question.horizon,
+        "discount": question.discount,
+        "estimates": evaluation.estimates,
+        "lower_bound": evaluation.lower_bound(),
+        "delta": question.delta,
+        "monte_carlo_share": MONTE_CARLO_SHARE,
+        "threshold": arguments.threshold,
+        "verdict": met.map(|met| if met { "meets" } else { "fails" }),
+        "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
+        "warnings": evaluation.warnings,
+        "seed": question.seed,
+        "seconds": start.elapsed().as_secs_f64(),
+    });
+    if let Some(folder) = &arguments.out {
+        model.save(&device, folder)?;
+        write_json(&folder.join("result.json"), &result)?;
+    }
+    print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, arguments) })?;
+    Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// A verdict needs a bound, and only conservative methods have one.
+fn check_threshold(threshold: Option<f64>, question: &Question) -> Result<()> {
+    let Some(threshold) = threshold else { return Ok(()) };
+    if !threshold.is_finite() {
+        return Err(Error::setting("threshold", threshold, "a finite number"));
+    }
+    match question.methods.first() {
+        Some(first) if !first.is_conservative() => Err(Error::setting(
+            "method",
+            first.name(),
+            "a conservative method (dainf) first where a threshold is given: a neutral estimate bounds nothing",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
+    let config = match &arguments.model_config {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", e))?;
+            serde_json::from_str(&text).map_err(|e| Error::file(path, e.to_string()))?
+        }
+        None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
+        None => BnnConfig::default(),
+    };
+    config.validate()?;
+    Ok(config)
+}
+
+/// Makes the folder and writes a byte into it, so that a place which cannot be written to is known before
+/// minutes of work and not after.
+fn prepare_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", e))?;
+    let probe = folder.join(".hambo-probe");
+    std::fs::write(&probe, [0]).map_err(|e| Error::io(folder, "write into the folder", e))?;
+    std::fs::remove_file(&probe).map_err(|e| Error::io(&probe, "remove", e))
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    write_atomically(path, |path| {
+        std::fs::write(path, format!("{value:#}\n")).map_err(|e| Error::io(path, "write", e))
+    })
+}
+
+fn text(result: &Value, evaluation: &Evaluation, arguments: &Evaluate) -> String {
+    let row = |e: &Estimate| {
+        let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
+        let bound = e.lower_bound.map_or("–".to_owned(), number);
+        vec![e.method.name().to_owned(), kind.to_owned(), number(e.value), number(e.std_error), bound]
+    };
+    let rows: Vec<Vec<String>> = evaluation.estimates.iter().map(row).collect();
+    let mut lines = vec![
+        format!(
+            "{} on {}, horizon {}, from {} transitions",
+            arguments.policy, arguments.env, arguments.horizon, result["data"]["transitions"]
+        ),
+        String::new(),
+        table(&["method", "kind", "estimate", "std error", "lower bound"], &rows),
+        String::new(),
+    ];
+    if let (Some(threshold), Some(bound)) = (arguments.threshold, evaluation.lower_bound()) {
+        let verdict = if bound >= threshold { "MEETS" } else { "FAILS" };
+        lines.push(format!("{verdict} the threshold: bound {} against {}", number(bound), number(threshold)));
+    }
+    lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
+    lines.join("\n")
+}

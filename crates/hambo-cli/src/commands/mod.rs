@@ -1,0 +1,35 @@
+//! One file a command.
+
+mod collect;
+mod demo;
+mod evaluate;
+mod inspect;
+mod returns;
+
+use crate::arguments::{Command, DeviceName, Machine};
+use hambo::compute::Device;
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Any error, with its message for the user.
+pub type Outcome = Result<ExitCode, Box<dyn Error>>;
+
+/// The layout of all JSON output.
+const SCHEMA: &str = "hambo/1";
+
+/// Does what was asked.
+pub fn run(command: Command) -> Outcome {
+    match command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
+        Command::Return(arguments) => returns::run(&arguments),
+        Command::Collect(arguments) => collect::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+    }
+}
+
+fn device(machine: &Machine) -> hambo::Result<Device> {
+    match machine.device {
+        DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
+    }
+}

@@ -1,0 +1,73 @@
+//! `hambo return`
+
+use super::{Outcome, SCHEMA, device};
+use crate::arguments::Return;
+use crate::output::{Bars, number, print};
+use hambo::Error;
+use hambo::envs::{EnvName, simulate};
+use hambo::policy::Policy;
+use hambo::rng::Stream;
+use hambo::stats::Mean;
+use serde_json::json;
+use std::process::ExitCode;
+
+pub fn run(arguments: &Return) -> Outcome {
+    if arguments.horizon == 0 {
+        return Err(Error::setting("horizon", 0, "at least 1 step").into());
+    }
+    if arguments.episodes < 2 {
+        return Err(Error::setting("episodes", arguments.episodes, "at least 2, for a standard error").into());
+    }
+    if !(arguments.discount > 0.0 && arguments.discount <= 1.0) {
+        return Err(Error::setting("discount", arguments.discount, "a number in (0, 1]").into());
+    }
+    let env: EnvName = arguments.env.parse()?;
+    let policy = Policy::read(&arguments.policy)?;
+    let device = device(&arguments.machine)?;
+    let returns = simulate(
+        &device,
+        env,
+        &policy,
+        arguments.horizon,
+        arguments.episodes,
+        arguments.discount,
+        Stream::new(arguments.seed).child("simulation"),
+        &Bars::default(),
+    )?;
+    let mean = Mean::of(returns.iter().copied());
+    let (min, max) =
+        returns.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &r| (l.min(r), h.max(r)));
+    let std = mean.std_error * (returns.len() as f64).sqrt();
+    if arguments.json {
+        let result = json!({
+            "schema": SCHEMA,
+            "env": env.name(),
+            "policy": policy.spec,
+            "horizon": arguments.horizon,
+            "discount": arguments.discount,
+            "episodes": arguments.episodes,
+            "value": mean.value,
+            "std_error": mean.std_error,
+            "std": std,
+            "min": min,
+            "max": max,
+            "seed": arguments.seed,
+        });
+        print(&result.to_string())?;
+    } else {
+        print(&format!(
+            "{} on {}, horizon {}: {} ± {} over {} episodes (each {} ± {}, from {} to {})",
+            policy.spec,
+            env.name(),
+            arguments.horizon,
+            number(mean.value),
+            number(mean.std_error),
+            arguments.episodes,
+            number(mean.value),
+            number(std),
+            number(min),
+            number(max)
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
