@@ -1,13 +1,15 @@
 //! The whole way from logged transitions to a bound.
 
+use crate::adversary::{SearchConfig, SearchReport, search};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
 use crate::dynamics::{Bnn, BnnConfig, FitReport};
-use crate::estimate::{Estimate, Method, dainf, neutral};
+use crate::estimate::{Estimate, Method, ca, dainf, neutral};
+use crate::hallucination::ConfidenceSet;
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
-use crate::rollout::{Propagation, Returns, Setting, rollout};
+use crate::rollout::{Propagation, Returns, Setting, World, rollout};
 use crate::task::Task;
 use crate::{Error, Result};
 use serde::Serialize;
@@ -27,6 +29,10 @@ pub struct Question {
     pub rollouts: usize,
     /// Master seed.
     pub seed: u64,
+    /// Size of the confidence set of CA, β.
+    pub beta: f64,
+    /// How CA's adversary is searched for.
+    pub search: SearchConfig,
     /// Go on where a column of the data never changes.
     pub allow_constant: bool,
 }
@@ -40,6 +46,8 @@ impl Default for Question {
             delta: 0.05,
             rollouts: 10_000,
             seed: 0,
+            beta: 1.0,
+            search: SearchConfig::default(),
             allow_constant: false,
         }
     }
@@ -80,6 +88,8 @@ pub struct Evaluation {
     pub model: FitReport,
     /// τ per state dimension.
     pub tau: Vec<f32>,
+    /// How CA's adversary was searched for.
+    pub search: Option<SearchReport>,
     /// What the reader of the numbers must know.
     pub warnings: Vec<String>,
 }
@@ -135,7 +145,7 @@ pub fn evaluate(
     let stream = Stream::new(question.seed).child("rollouts");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
-    let roll = |propagation| {
+    let roll = |propagation: Propagation<'_>| {
         let stream = stream.child("transitions");
         device.run(|| rollout(device, model, &setting, propagation, &starts, stream, progress))
     };
@@ -144,8 +154,20 @@ pub fn evaluate(
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
     let mut estimates = Vec::with_capacity(question.methods.len());
+    let mut search_report = None;
     for &method in &question.methods {
         estimates.push(match method {
+            Method::Ca => {
+                let set = ConfidenceSet::new(model, question.beta)?;
+                let stream = stream.child("adversary");
+                let (adversary, report) = device.run(|| {
+                    let world = World::new(device, model, setting);
+                    search(&world, &set, &question.search, data, stream, progress)
+                })?;
+                let estimate = ca(&roll(Propagation::Shifted(&adversary)), question.delta, report.converged);
+                search_report = Some(report);
+                estimate
+            }
             Method::DaInf => dainf(&each(), members, question.delta),
             Method::TsInf => neutral(method, &each().one_member_each(members)),
             Method::Ds => neutral(method, &roll(Propagation::Moments)),
@@ -154,7 +176,13 @@ pub fn evaluate(
         });
     }
     let warnings = warnings(model, &estimates);
-    Ok(Evaluation { estimates, model: model.report().clone(), tau: model.tau().to_vec(), warnings })
+    Ok(Evaluation {
+        estimates,
+        model: model.report().clone(),
+        tau: model.tau().to_vec(),
+        search: search_report,
+        warnings,
+    })
 }
 
 fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {

@@ -3,16 +3,17 @@
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
 //! that differences between them are differences of the models, not of luck.
 
-use crate::compute::{Buffer, Counter, Device, Input, Status, Step};
+use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
+use crate::hallucination::Continuous;
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::task::Task;
 
 /// How uncertainty travels along a trajectory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+#[derive(Clone, Copy, Debug)]
+pub enum Propagation<'a> {
     /// The mean of all members, without noise.
     Mean,
     /// One Gaussian of the mixture's mean and variance (OPE-DS).
@@ -21,6 +22,9 @@ pub enum Propagation {
     DrawEveryStep,
     /// Every member for itself, each with the same starts and noise (OPE-TSinf, HAMBO-DAinf).
     EachMember,
+    /// The mean of all members, shifted by an adversary (HAMBO-CA); every restart of the adversary for
+    /// itself, each with the same starts and noise.
+    Shifted(&'a Continuous),
 }
 
 /// The question that trajectories answer.
@@ -75,85 +79,125 @@ pub fn rollout(
     device: &Device,
     model: &Bnn,
     setting: &Setting<'_>,
-    propagation: Propagation,
+    propagation: Propagation<'_>,
     starts: &[f32],
     stream: Stream,
     progress: &dyn Progress,
 ) -> Returns {
-    let mut rollout = Rollout::new(device, model, setting, propagation, starts);
+    let world = World::new(device, model, *setting);
+    let mut rollout = Rollout::new(&world, propagation, starts);
     for t in 0..setting.horizon {
-        rollout.step(stream, setting.discount.powi(t as i32) as f32);
+        rollout.step(stream);
         progress.report(propagation.stage(), t + 1, setting.horizon, "");
     }
-    let status = device.download(&rollout.status);
-    Returns {
-        values: device.download(&rollout.returns),
-        diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
-    }
+    rollout.returns(device)
 }
 
-impl Propagation {
-    fn stage(self) -> &'static str {
+impl Propagation<'_> {
+    fn stage(&self) -> &'static str {
         match self {
             Propagation::Mean => "rollouts (mean)",
             Propagation::Moments => "rollouts (ds)",
             Propagation::DrawEveryStep => "rollouts (ts1)",
             Propagation::EachMember => "rollouts (particles)",
+            Propagation::Shifted(_) => "rollouts (ca)",
         }
     }
 }
 
-/// Trajectories under way, all buffers on the device.
-struct Rollout<'a> {
-    device: &'a Device,
-    model: &'a Bnn,
-    setting: &'a Setting<'a>,
-    propagation: Propagation,
-    rows: usize,
+/// Model, task and policy with what they need on the device.
+pub(crate) struct World<'a> {
+    pub device: &'a Device,
+    pub model: &'a Bnn,
+    pub setting: Setting<'a>,
     /// Mean and deviation of the networks' inputs.
-    units_in: [Buffer; 2],
+    pub units_in: [Buffer; 2],
     /// Scale and offset of their outputs.
-    units_out: [Buffer; 2],
-    bounds: [Buffer; 2],
-    states: Buffer,
-    actions: Buffer,
+    pub units_out: [Buffer; 2],
+    /// Smallest and largest action.
+    pub bounds: [Buffer; 2],
+}
+
+impl<'a> World<'a> {
+    pub fn new(device: &'a Device, model: &'a Bnn, setting: Setting<'a>) -> Self {
+        World {
+            device,
+            model,
+            setting,
+            units_in: [device.upload(&model.inputs().mean), device.upload(&model.inputs().std)],
+            units_out: [device.upload(&model.targets().std), device.upload(&model.targets().mean)],
+            bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+        }
+    }
+
+    /// a = π(s), within the bounds.
+    pub fn act(&self, states: &Buffer, actions: &mut Buffer) {
+        self.setting.policy.act(self.device, states, actions);
+        self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+    }
+
+    /// The networks' inputs: (s, a) standardized.
+    pub fn inputs(&self, states: &Buffer, actions: &Buffer, inputs: &mut Buffer) {
+        let (ds, da) = (self.model.state_dim(), self.model.action_dim());
+        let [mean, std] = &self.units_in;
+        self.device.standardize((states, ds), (actions, da), mean, std, inputs);
+    }
+
+    /// s' as `step` says, from the networks' outputs.
+    pub fn propagate(&self, step: &Step<'_>, outputs: &Buffer, states: &Buffer, next: &mut Buffer) {
+        let (model, [scale, offset]) = (self.model, &self.units_out);
+        let members = model.particles();
+        let relative = model.relative();
+        self.device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
+    }
+}
+
+/// Trajectories under way, all buffers on the device.
+pub(crate) struct Rollout<'a> {
+    world: &'a World<'a>,
+    propagation: Propagation<'a>,
+    rows: usize,
+    step: usize,
+    pub states: Buffer,
+    pub actions: Buffer,
     inputs: Buffer,
     outputs: Buffer,
     next: Buffer,
     noise: Buffer,
     members: Buffer<u32>,
+    shifts: Buffer,
+    reach: Buffer,
     rewards: Buffer,
     ended: Buffer,
     returns: Buffer,
     lowest: Buffer,
-    status: Buffer<u32>,
+    pub status: Buffer<u32>,
     time: Counter,
 }
 
 impl<'a> Rollout<'a> {
-    fn new(
-        device: &'a Device,
-        model: &'a Bnn,
-        setting: &'a Setting<'a>,
-        propagation: Propagation,
-        starts: &[f32],
-    ) -> Self {
+    pub fn new(world: &'a World<'a>, propagation: Propagation<'a>, starts: &[f32]) -> Self {
+        let World { device, model, .. } = *world;
         let (ds, da) = (model.state_dim(), model.action_dim());
-        let each_member = propagation == Propagation::EachMember;
-        let groups = if each_member { model.particles() } else { 1 };
+        let groups = match propagation {
+            Propagation::EachMember => model.particles(),
+            Propagation::Shifted(adversary) => adversary.networks.shape.members,
+            _ => 1,
+        };
         let rows = groups * starts.len() / ds;
-        let outputs = if each_member { rows } else { model.particles() * rows };
+        let outputs =
+            if matches!(propagation, Propagation::EachMember) { rows } else { model.particles() * rows };
+        let (shifts, reach) = match propagation {
+            Propagation::Shifted(adversary) => (device.zeros(rows * ds), device.upload(&adversary.set.reach)),
+            _ => (device.zeros(0), device.zeros(0)),
+        };
         let mut lowest = device.zeros(rows);
         device.fill(&mut lowest, f32::INFINITY);
         Rollout {
-            device,
-            model,
-            setting,
+            world,
             propagation,
             rows,
-            units_in: [device.upload(&model.inputs().mean), device.upload(&model.inputs().std)],
-            units_out: [device.upload(&model.targets().std), device.upload(&model.targets().mean)],
-            bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            step: 0,
             states: device.adopt(starts.repeat(groups)),
             actions: device.zeros(rows * da),
             inputs: device.zeros(rows * (ds + da)),
@@ -161,6 +205,8 @@ impl<'a> Rollout<'a> {
             next: device.zeros(rows * ds),
             noise: device.zeros(starts.len()),
             members: device.zeros(rows),
+            shifts,
+            reach,
             rewards: device.zeros(rows),
             ended: device.zeros(rows),
             returns: device.zeros(rows),
@@ -170,24 +216,19 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// a = π(s), s' ~ model(s, a), return += weight · r(s, a, s').
-    fn step(&mut self, stream: Stream, weight: f32) {
-        let Rollout { device, model, setting: Setting { task, policy, .. }, .. } = *self;
-        let (ds, da) = (model.state_dim(), model.action_dim());
-
-        policy.act(device, &self.states, &mut self.actions);
-        device.clamp(&self.bounds[0], &self.bounds[1], &mut self.actions);
-
-        let [mean, std] = &self.units_in;
-        device.standardize((&self.states, ds), (&self.actions, da), mean, std, &mut self.inputs);
+    /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
+    pub fn step(&mut self, stream: Stream) {
+        let World { device, model, setting, .. } = *self.world;
+        self.world.act(&self.states, &mut self.actions);
+        self.world.inputs(&self.states, &self.actions, &mut self.inputs);
         let (input, rows) = match self.propagation {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.particles()),
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.ensemble().infer(device, input, rows, &mut self.outputs);
 
-        if self.propagation != Propagation::Mean {
-            device.normals(stream.child("noise"), &self.time, &mut self.noise);
+        if !matches!(self.propagation, Propagation::Mean) {
+            device.normals(noise_stream(stream), &self.time, &mut self.noise);
         }
         let noise = &self.noise;
         let step = match self.propagation {
@@ -203,25 +244,24 @@ impl<'a> Rollout<'a> {
                 Step::Chosen { members: &self.members, noise }
             }
             Propagation::EachMember => Step::Own { noise },
+            Propagation::Shifted(adversary) => {
+                let networks = &adversary.networks;
+                let rows = self.rows / networks.shape.members;
+                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
+                device.scale_columns(&self.reach, &mut self.shifts);
+                Step::Shifted(Shift { amount: &self.shifts, power: adversary.set.power, noise })
+            }
         };
-        device.propagate(
-            model.head(),
-            model.particles(),
-            &step,
-            &self.outputs,
-            (&self.units_out[0], &self.units_out[1]),
-            model.relative(),
-            &self.states,
-            &mut self.next,
-        );
+        self.world.propagate(&step, &self.outputs, &self.states, &mut self.next);
 
+        let task = setting.task;
         device.evaluate(&task.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
         let ended = task.termination.as_ref().map(|termination| {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
             &self.ended
         });
         device.account(
-            weight,
+            setting.discount.powi(self.step as i32) as f32,
             &self.rewards,
             ended,
             &mut self.states,
@@ -231,5 +271,20 @@ impl<'a> Rollout<'a> {
             &mut self.status,
         );
         device.advance(&mut self.time);
+        self.step += 1;
     }
+
+    /// What the trajectories gave so far.
+    pub fn returns(&self, device: &Device) -> Returns {
+        let status = device.download(&self.status);
+        Returns {
+            values: device.download(&self.returns),
+            diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
+        }
+    }
+}
+
+/// The stream of transition noise: the number at (t, row, dimension) is the same for all methods.
+pub(crate) fn noise_stream(stream: Stream) -> Stream {
+    stream.child("noise")
 }

@@ -26,6 +26,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
+        beta: arguments.beta,
+        ..Question::default()
     };
     question.validate()?;
     check_threshold(arguments.threshold, &question)?;
@@ -65,6 +67,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "threshold": arguments.threshold,
         "verdict": met.map(|met| if met { "meets" } else { "fails" }),
         "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
+        "adversary": evaluation.search,
         "warnings": evaluation.warnings,
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),

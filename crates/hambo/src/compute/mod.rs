@@ -126,11 +126,49 @@ pub enum Step<'a, F: ?Sized = Buffer, U: ?Sized = Buffer<u32>> {
         /// Standard normal numbers `[rows, state]`.
         noise: &'a F,
     },
+    /// HAMBO-CA: the mean of all members, shifted by an adversary.
+    Shifted(Shift<'a, F>),
     /// Each group of rows has its own member for the whole trajectory; all groups share the same noise.
     Own {
         /// Standard normal numbers `[rows / members, state]`.
         noise: &'a F,
     },
+}
+
+/// A step that an adversary shifts within the confidence set, HAMBO-CA:
+/// N(μ_Θ + amount · σ_e, σ²_a), or amount · σ²_e as the paper literally writes.
+#[derive(Debug)]
+pub struct Shift<'a, F: ?Sized = Buffer> {
+    /// β · τ · η, `[rows, state]`.
+    pub amount: &'a F,
+    /// What it is multiplied with.
+    pub power: Power,
+    /// Standard normal numbers `[rows, state]`, or fewer rows that repeat.
+    pub noise: &'a F,
+}
+
+/// The width of the confidence set as a function of the epistemic variance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    /// σ_e
+    Deviation,
+    /// σ²_e
+    Variance,
+}
+
+impl Power {
+    /// The width, and its derivative by the variance.
+    #[inline(always)]
+    fn reach(self, variance: f32) -> (f32, f32) {
+        match self {
+            Power::Deviation => {
+                let std = variance.sqrt();
+                (std, if std > 0.0 { 0.5 / std } else { 0.0 })
+            }
+            Power::Variance => (variance, 1.0),
+        }
+    }
 }
 
 /// What became of a trajectory.
@@ -494,6 +532,7 @@ impl Device {
             Step::Moments { noise } => Step::Moments { noise: noise.cpu() },
             Step::Chosen { members, noise } => Step::Chosen { members: members.cpu(), noise: noise.cpu() },
             Step::Own { noise } => Step::Own { noise: noise.cpu() },
+            Step::Shifted(shift) => Step::Shifted(shift.cpu()),
         };
         let units = (scale.cpu(), offset.cpu());
         cpu.0.propagate(head, members, &step, output.cpu(), units, relative, states.cpu(), next.cpu_mut());
@@ -543,6 +582,110 @@ impl Device {
     ) {
         let Device::Cpu(cpu) = self;
         cpu.0.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut());
+    }
+}
+
+/// Gradients of the kernels above, for back-propagation through whole rollouts.
+impl Device {
+    /// Back through [`Device::propagate`] with [`Step::Shifted`]: from dL/d(next) to dL/d(output) of every
+    /// member and dL/d(amount).
+    #[allow(clippy::too_many_arguments)]
+    pub fn shift_gradient(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        shift: &Shift<'_>,
+        output: &Buffer,
+        scale: &Buffer,
+        d_next: &Buffer,
+        d_output: &mut Buffer,
+        d_amount: &mut Buffer,
+    ) {
+        check("gradient of outputs", d_output.len(), output.len());
+        check("gradient of shifts", d_amount.len(), d_next.len());
+        let Device::Cpu(cpu) = self;
+        let (d_output, d_amount) = (d_output.cpu_mut(), d_amount.cpu_mut());
+        let shift = shift.cpu();
+        cpu.0.shift_gradient(
+            head,
+            members,
+            &shift,
+            output.cpu(),
+            scale.cpu(),
+            d_next.cpu(),
+            d_output,
+            d_amount,
+        );
+    }
+
+    /// Back through [`Device::evaluate`]: adds to the gradients of (states, actions, next); an empty buffer
+    /// is a gradient not asked for.
+    pub fn evaluate_gradient(
+        &self,
+        program: &Program,
+        inputs: [&Buffer; 3],
+        d_out: &Buffer,
+        gradients: [&mut Buffer; 3],
+    ) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.evaluate_gradient(
+            program,
+            inputs.map(Buffer::cpu),
+            d_out.cpu(),
+            gradients.map(Buffer::cpu_mut),
+        );
+    }
+
+    /// Back through [`Device::standardize`]: adds the sum over members of `d_inputs` `[members, rows, width]`,
+    /// in units of states and actions.
+    pub fn standardize_gradient(
+        &self,
+        d_inputs: &Buffer,
+        std: &Buffer,
+        d_states: (&mut Buffer, usize),
+        d_actions: (&mut Buffer, usize),
+    ) {
+        let Device::Cpu(cpu) = self;
+        let (d_states, d_actions) =
+            ((d_states.0.cpu_mut(), d_states.1), (d_actions.0.cpu_mut(), d_actions.1));
+        cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
+    }
+
+    /// Back through [`Device::clamp`]: `values` are those after it.
+    pub fn clamp_gradient(&self, low: &Buffer, high: &Buffer, values: &Buffer, d_values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut());
+    }
+
+    /// Rows of trajectories that no longer run ← 0; rows longer than `limit` are shortened to it.
+    pub fn tame_rows(&self, status: &Buffer<u32>, limit: f32, values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.tame_rows(status.cpu(), limit, values.cpu_mut());
+    }
+
+    /// to ← to + from
+    pub fn add(&self, from: &Buffer, to: &mut Buffer) {
+        check("sum", to.len(), from.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.add(from.cpu(), to.cpu_mut());
+    }
+
+    /// Each column of `values` ← times its factor.
+    pub fn scale_columns(&self, factors: &Buffer, values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.scale_columns(factors.cpu(), values.cpu_mut());
+    }
+
+    /// Each member's part of `values` is shortened to a norm of at most `limit`.
+    pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.clip_norm(members, limit, values.cpu_mut());
+    }
+}
+
+impl<'a> Shift<'a> {
+    fn cpu(&self) -> Shift<'a, [f32]> {
+        Shift { amount: self.amount.cpu(), power: self.power, noise: self.noise.cpu() }
     }
 }
 

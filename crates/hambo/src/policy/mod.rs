@@ -58,4 +58,18 @@ impl Policy {
             Kind::Controller(program) => device.evaluate(program, states, &none, &none, actions),
         }
     }
+
+    /// d_states += d_actionsᵀ · dπ/ds.
+    pub(crate) fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
+        let none = device.zeros(0);
+        let [mut no_action, mut no_next] = [device.zeros(0), device.zeros(0)];
+        match &self.kind {
+            Kind::Controller(program) => device.evaluate_gradient(
+                program,
+                [states, &none, &none],
+                d_actions,
+                [d_states, &mut no_action, &mut no_next],
+            ),
+        }
+    }
 }

@@ -7,11 +7,11 @@ use crate::rng::{normal_pair, philox};
 use std::{cell::RefCell, sync::PoisonError};
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    pub(super) static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 /// Rows that a thread takes at a time.
-const ROWS: usize = 256;
+pub(super) const ROWS: usize = 256;
 const HALF_LOG_TAU: f32 = 0.918_938_5; // ½ ln 2π
 
 impl Cpu {
@@ -173,6 +173,14 @@ impl Cpu {
                             let (mean, std) = member(members[row] as usize, row, rows);
                             mean + std * noise[row * ds + c]
                         }
+                        Step::Shifted(shift) => {
+                            let m = head.mixture(output, members, rows, row, c);
+                            let at = row * ds + c;
+                            let reach = shift.power.reach(m.epistemic).0;
+                            m.mean
+                                + shift.amount[at] * reach
+                                + m.aleatoric.sqrt() * shift.noise[at % shift.noise.len()]
+                        }
                         Step::Own { noise } => {
                             // Rows are grouped by member, and all groups share the same noise.
                             let (mean, std) = member(0, row, rows);
@@ -263,16 +271,23 @@ impl Cpu {
 }
 
 /// Mean and variances of the mixture of all members in one output.
-struct Mixture {
-    mean: f32,
-    epistemic: f32,
-    aleatoric: f32,
+pub(super) struct Mixture {
+    pub mean: f32,
+    pub epistemic: f32,
+    pub aleatoric: f32,
 }
 
 impl Gaussian {
     /// Two passes over the members: identical members have an epistemic variance of exactly 0.
     #[inline(always)]
-    fn mixture(&self, output: &[f32], members: usize, rows: usize, row: usize, c: usize) -> Mixture {
+    pub(super) fn mixture(
+        &self,
+        output: &[f32],
+        members: usize,
+        rows: usize,
+        row: usize,
+        c: usize,
+    ) -> Mixture {
         let at = |k: usize| (k * rows + row) * 2 * self.dims + c;
         let over_members = 1.0 / members as f32;
         let first = output[at(0)];

@@ -3,6 +3,7 @@
 //! Work is cut into blocks whose number depends on the problem alone, never on the number of threads, and
 //! sums over blocks are taken in order: the same seed gives the same bits on one thread and on sixteen.
 
+mod adjoint;
 mod elementwise;
 mod mlp;
 mod optimise;

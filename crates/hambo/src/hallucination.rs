@@ -1,0 +1,79 @@
+//! What an adversary may choose: a point of the confidence set (HAMBO-CA) or a member of the ensemble
+//! (HAMBO-DA).
+
+use crate::compute::{Activation, Device, Power, Shape};
+use crate::dynamics::Bnn;
+use crate::nn::Ensemble;
+use crate::rng::Stream;
+use crate::{Error, Result};
+
+/// The hallucinated transition model of HAMBO-CA:
+///
+/// p̃_η(s' | s, a) = N(s'; μ_Θ(s, a) + β τ σ_e(s, a) η(s, a), σ²_a(s, a)), with η(s, a) in \[−1, 1\]^{d_s}.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfidenceSet {
+    /// How far the adversary may go in each dimension, in units of `power`: β τ, or τ² as the paper writes.
+    pub reach: Vec<f32>,
+    /// Whether the set is as wide as σ_e, or as σ²_e.
+    pub power: Power,
+}
+
+impl ConfidenceSet {
+    /// β τ σ_e on both sides of the mean.
+    pub fn new(model: &Bnn, beta: f64) -> Result<Self> {
+        if !(beta >= 0.0 && beta.is_finite()) {
+            return Err(Error::setting("beta", beta, "0 or a positive, finite number"));
+        }
+        let reach = model.tau().iter().map(|&tau| beta as f32 * tau).collect();
+        Ok(ConfidenceSet { reach, power: Power::Deviation })
+    }
+
+    /// The paper's Section 4.1 to the letter: τ² σ²_e, a variance added to a mean.
+    pub fn literal(model: &Bnn) -> Self {
+        let reach = model.tau().iter().map(|&tau| tau * tau).collect();
+        ConfidenceSet { reach, power: Power::Variance }
+    }
+}
+
+/// A continuous adversary: networks η(s, a) with tanh outputs, one a restart, and where they may go.
+#[derive(Debug)]
+pub struct Continuous {
+    /// `[restarts]` networks from standardized (s, a) to \[−1, 1\]^{d_s}.
+    pub networks: Ensemble,
+    /// The set they choose from.
+    pub set: ConfidenceSet,
+}
+
+impl Continuous {
+    /// Random networks of these hidden widths (ReLU).
+    pub fn random(
+        device: &Device,
+        model: &Bnn,
+        set: &ConfidenceSet,
+        restarts: usize,
+        hidden: &[usize],
+        stream: Stream,
+    ) -> Result<Self> {
+        let (ds, da) = (model.state_dim(), model.action_dim());
+        let widths = [&[ds + da], hidden, &[ds]].concat();
+        let mut shape = Shape::new(restarts, widths, Activation::Relu)?;
+        shape.output = Activation::Tanh;
+        Ok(Continuous { networks: Ensemble::random(device, shape, stream), set: set.clone() })
+    }
+
+    /// One of the restarts, alone.
+    pub fn restart(&self, device: &Device, index: usize) -> Continuous {
+        let n = self.networks.shape.parameters();
+        let mut params = device.zeros(n);
+        device.copy_part(&self.networks.params, index * n, &mut params, 0, n);
+        let shape = Shape { members: 1, ..self.networks.shape.clone() };
+        Continuous { networks: Ensemble { shape, params }, set: self.set.clone() }
+    }
+
+    /// The adversary that does nothing, η = 0.
+    pub fn idle(&self, device: &Device) -> Continuous {
+        let shape = Shape { members: 1, ..self.networks.shape.clone() };
+        let params = device.zeros(shape.parameters());
+        Continuous { networks: Ensemble { shape, params }, set: self.set.clone() }
+    }
+}
