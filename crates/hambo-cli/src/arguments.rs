@@ -81,9 +81,9 @@ pub struct Evaluate {
     /// The bound may fail with this probability
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Size of the confidence set of ca
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    pub beta: f64,
+    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, or a number
+    #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
+    pub beta: String,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,

@@ -26,7 +26,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
-        beta: arguments.beta,
+        beta: arguments.beta.parse()?,
         ..Question::default()
     };
     question.validate()?;
@@ -67,6 +67,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "threshold": arguments.threshold,
         "verdict": met.map(|met| if met { "meets" } else { "fails" }),
         "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
+        "confidence_set": evaluation.set,
         "adversary": evaluation.search,
         "warnings": evaluation.warnings,
         "seed": question.seed,

@@ -1,7 +1,13 @@
-//! Adversaries: searches for the worst future inside the model's uncertainty.
+//! Adversaries: how large their set is, and searches for the worst future inside it.
 
+mod adjoint;
 pub(crate) mod pathwise;
 mod portfolio;
+mod size;
+mod trajectory;
 
 pub(crate) use portfolio::search;
 pub use portfolio::{SearchConfig, SearchReport};
+pub(crate) use size::confidence_set;
+pub use size::{Beta, SetReport};
+pub use trajectory::TrajectoryBeta;

@@ -657,10 +657,10 @@ impl Device {
         cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut());
     }
 
-    /// Rows of trajectories that no longer run ← 0; rows longer than `limit` are shortened to it.
-    pub fn tame_rows(&self, status: &Buffer<u32>, limit: f32, values: &mut Buffer) {
+    /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
+    pub fn still_running(&self, status: &Buffer<u32>, values: &mut Buffer) {
         let Device::Cpu(cpu) = self;
-        cpu.0.tame_rows(status.cpu(), limit, values.cpu_mut());
+        cpu.0.still_running(status.cpu(), values.cpu_mut());
     }
 
     /// to ← to + from

@@ -143,6 +143,7 @@ pub struct Bnn {
     pub(super) head: Gaussian,
     pub(super) tau: Vec<f32>,
     pub(super) report: FitReport,
+    pub(super) held_out: Split,
 }
 
 /// Predicted next states in the units of the state, each `[rows, state]`.
@@ -197,6 +198,7 @@ impl Bnn {
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
             },
+            held_out: Split { train: Vec::new(), ..split.clone() },
         };
         model.train(device, data, split, stream.child("minibatches"), progress)?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
@@ -295,6 +297,21 @@ impl Bnn {
 
     /// (s' − μ_Θ) / σ_Θ on logged rows, one list a dimension.
     pub fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        self.residuals(device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
+    }
+
+    /// (s' − μ_Θ) / σ_{Θ,e} on logged rows, one list a dimension.
+    pub fn epistemic_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        self.residuals(device, data, rows, |epistemic, _| epistemic.sqrt())
+    }
+
+    fn residuals(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        rows: &[u32],
+        unit: impl Fn(f32, f32) -> f32,
+    ) -> Vec<Vec<f32>> {
         let ds = self.state_dim;
         let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
         for rows in rows.chunks(CHUNK) {
@@ -302,7 +319,7 @@ impl Bnn {
             let [mean, epistemic, aleatoric] = self.moments(device, &x, rows.len());
             let y = device.download(&y);
             for i in 0..y.len() {
-                residuals[i % ds].push((y[i] - mean[i]) / (epistemic[i] + aleatoric[i]).sqrt());
+                residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
             }
         }
         residuals
@@ -389,6 +406,22 @@ impl Bnn {
     /// What happened in training and calibration.
     pub fn report(&self) -> &FitReport {
         &self.report
+    }
+    /// Rows of the data that the networks were not trained on; its list of training rows is empty.
+    pub fn held_out(&self) -> &Split {
+        &self.held_out
+    }
+    /// An error if these cannot be the data that the model was fitted on.
+    pub fn check_data(&self, data: &Transitions) -> Result<()> {
+        let n: usize = self.report.rows.iter().sum();
+        if n != data.len() {
+            return Err(Error::Mismatch(format!(
+                "the model was fitted on {n} transitions, these data have {}; its uncertainty is calibrated on rows \
+                 held out of its own data",
+                data.len()
+            )));
+        }
+        Ok(())
     }
     /// The networks.
     pub fn ensemble(&self) -> &Ensemble {

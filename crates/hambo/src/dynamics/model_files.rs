@@ -2,7 +2,7 @@
 
 use super::bnn::{Bnn, BnnConfig, FitReport};
 use crate::compute::{Device, Gaussian, Shape};
-use crate::data::Standardizer;
+use crate::data::{Split, Standardizer};
 use crate::files::write_atomically;
 use crate::nn::Ensemble;
 use crate::{Error, Result};
@@ -26,6 +26,7 @@ struct Description {
     targets: Standardizer,
     tau: Vec<f32>,
     report: FitReport,
+    held_out: Split,
 }
 
 impl Bnn {
@@ -43,6 +44,7 @@ impl Bnn {
             targets: self.targets.clone(),
             tau: self.tau.clone(),
             report: self.report.clone(),
+            held_out: self.held_out.clone(),
         };
         let params = device.download(&self.ensemble.params);
         let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
@@ -91,6 +93,12 @@ impl Bnn {
             return Err(Error::file(&path, "units and temperatures must be finite, deviations positive"));
         }
 
+        let n: usize = d.report.rows.iter().fold(0, |sum, &rows| sum.saturating_add(rows));
+        let mut held_out = d.held_out.validation.iter().chain(&d.held_out.calibration);
+        if held_out.any(|&row| row as usize >= n) {
+            return Err(Error::file(&path, format!("held-out rows beyond the {n} rows of its data")));
+        }
+
         let path = folder.join("model.safetensors");
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| Error::file(&path, e.to_string()))?;
@@ -117,6 +125,7 @@ impl Bnn {
             head: d.head,
             tau: d.tau,
             report: d.report,
+            held_out: d.held_out,
         })
     }
 }
