@@ -81,10 +81,12 @@ pub fn rollout(
     progress: &dyn Progress,
 ) -> Returns {
     let mut rollout = Rollout::new(device, model, setting, propagation, starts);
-    for t in 0..setting.horizon {
-        rollout.step(stream, setting.discount.powi(t as i32) as f32);
-        progress.report(propagation.stage(), t + 1, setting.horizon, "");
-    }
+    device.run(|| {
+        for t in 0..setting.horizon {
+            rollout.step(stream, setting.discount.powi(t as i32) as f32);
+            progress.report(propagation.stage(), t + 1, setting.horizon, "");
+        }
+    });
     let status = device.download(&rollout.status);
     Returns {
         values: device.download(&rollout.returns),
