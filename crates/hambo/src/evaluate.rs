@@ -147,8 +147,7 @@ pub fn evaluate(
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
     let roll = |propagation: Propagation<'_>| {
-        let stream = stream.child("transitions");
-        device.run(|| rollout(device, model, &setting, propagation, &starts, stream, progress))
+        rollout(device, model, &setting, propagation, &starts, stream.child("transitions"), progress)
     };
 
     let members = model.particles();

@@ -539,7 +539,8 @@ impl Device {
     }
 
     /// Books one step of every trajectory: returns ← returns + discount · reward, states ← next, and the
-    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity.
+    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity, and
+    /// a trajectory that diverges before its first reward counts the lowest number there is.
     #[allow(clippy::too_many_arguments)]
     pub fn account(
         &self,

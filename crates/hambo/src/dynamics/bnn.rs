@@ -200,7 +200,7 @@ impl Bnn {
             },
             held_out: Split { train: Vec::new(), ..split.clone() },
         };
-        model.train(device, data, split, stream.child("minibatches"), progress)?;
+        device.run(|| model.train(device, data, split, stream.child("minibatches"), progress))?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
         model.calibrate(device, data, &split.calibration);
         Ok(model)
@@ -265,9 +265,9 @@ impl Bnn {
                     )));
                 }
                 let n = parameters / members;
-                for k in 0..members {
-                    if nll[k] < self.report.validation_nll[k] {
-                        self.report.validation_nll[k] = nll[k];
+                for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                    if now < *lowest {
+                        *lowest = now;
                         device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
                         last_improvement = done;
                     }
@@ -464,4 +464,18 @@ fn broken_particles(nll: &[f64], dims: usize) -> Vec<usize> {
     sorted.sort_by(f64::total_cmp);
     let median = sorted[(sorted.len() - 1) / 2];
     (0..nll.len()).filter(|&k| nll[k] > median + dims as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_particle_is_broken_if_it_is_a_nat_a_dimension_worse_than_the_median() {
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.2, -3.1, -2.8], 3), [2]);
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.0, -3.1, -2.8], 3), [] as [usize; 0]);
+        assert_eq!(broken_particles(&[5.0, -3.0, 5.0, -3.0, -3.0], 1), [0, 2]);
+        assert_eq!(broken_particles(&[7.0, 0.0], 2), [0], "of two the better one is the measure");
+        assert_eq!(broken_particles(&[7.0], 2), [] as [usize; 0]);
+    }
 }

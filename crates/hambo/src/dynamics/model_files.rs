@@ -74,10 +74,12 @@ impl Bnn {
         }
         d.config.validate()?;
         let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden)?;
-        let width = d.state_dim + d.action_dim;
-        let fits = shape.inputs() == width
-            && shape.outputs() == 2 * d.head.dims
-            && d.head.dims == d.state_dim
+        let width = shape.inputs();
+        let fits = d.state_dim.checked_add(d.action_dim) == Some(width)
+            && d.state_dim.checked_mul(2) == Some(shape.outputs())
+            && d.shape == shape
+            && d.config.particles == shape.members
+            && d.head == (Gaussian { dims: d.state_dim, floor: d.config.std_floor })
             && [&d.inputs.mean, &d.inputs.std].iter().all(|v| v.len() == width)
             && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == d.state_dim);
         if !fits {
