@@ -31,6 +31,9 @@ pub struct Shape {
     pub output: Activation,
 }
 
+/// Parameters that an ensemble may have: 4 GB, of which training keeps several copies.
+const LARGEST: usize = 1_000_000_000;
+
 /// Where the parameters of one layer lie within those of its member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layer {
@@ -49,6 +52,16 @@ impl Shape {
                 "network",
                 format!("{members} × {widths:?}"),
                 "at least one member and widths of at least 1 for input, hidden layers and output",
+            ));
+        }
+        let checked = widths.windows(2).try_fold(0usize, |sum, w| {
+            w[0].checked_mul(w[1])?.checked_add(w[1])?.checked_add(sum) // as `parameters` adds them up
+        });
+        if checked.and_then(|n| n.checked_mul(members)).is_none_or(|n| n > LARGEST) {
+            return Err(Error::setting(
+                "network",
+                format!("{members} × {widths:?}"),
+                format!("at most {LARGEST} parameters in all members together"),
             ));
         }
         Ok(Shape { members, widths, hidden, output: Activation::Linear })
