@@ -13,6 +13,9 @@ use crate::task::Task;
 use crate::{Error, Result};
 use serde::Serialize;
 
+/// Trajectories of one estimate; each needs some hundred bytes.
+const MOST_ROLLOUTS: usize = 10_000_000;
+
 /// What is asked of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -70,6 +73,9 @@ impl Question {
                 self.rollouts,
                 "at least 100, for a Monte-Carlo margin that means something",
             ));
+        }
+        if self.rollouts > MOST_ROLLOUTS {
+            return Err(Error::setting("rollouts", self.rollouts, format!("at most {MOST_ROLLOUTS}")));
         }
         if self.methods.is_empty() {
             return Err(Error::setting("method", "", "at least one method"));

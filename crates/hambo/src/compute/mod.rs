@@ -223,7 +223,7 @@ impl Adam {
 
 /// How particles see each other in SVGD.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kernel {
     /// exp(−‖θ − θ'‖² / 2ℓ), the paper's with ℓ = 10.
     Rbf {

@@ -44,8 +44,8 @@ pub(crate) struct Layer {
 impl Shape {
     /// Most layers that a network may have.
     pub const DEEPEST: usize = 16;
-    /// Most parameters that an ensemble may have: 64 GiB.
-    const LARGEST: usize = 1 << 34;
+    /// Most parameters that an ensemble may have: with gradients and Adam's state, 16 GB.
+    const LARGEST: usize = 1_000_000_000;
 
     /// A shape with linear outputs. Errors on a network that is empty, of zero width, or too large.
     pub fn new(members: usize, widths: Vec<usize>, hidden: Activation) -> Result<Self> {

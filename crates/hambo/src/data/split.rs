@@ -26,9 +26,7 @@ impl Split {
     /// Holds out a fraction of the data for validation and as much again for calibration: whole episodes
     /// where there are enough of them, since neighbouring rows of one episode are near copies.
     pub fn new(data: &Transitions, fraction: f64, stream: Stream) -> Result<Self> {
-        if !(fraction > 0.0 && fraction <= 0.4) {
-            return Err(Error::setting("holdout", fraction, "a number in (0, 0.4]"));
-        }
+        check_holdout(fraction)?;
         let mut generator = stream.generator();
         let by_episode = data.episodes().len() >= EPISODES;
         let mut units: Vec<std::ops::Range<usize>> =
@@ -55,6 +53,14 @@ impl Split {
             )));
         }
         Ok(Split { train, validation, calibration, by_episode })
+    }
+}
+
+/// Twice the fraction is held out, and some must be left to train on.
+pub(crate) fn check_holdout(fraction: f64) -> Result<()> {
+    match fraction > 0.0 && fraction <= 0.4 {
+        true => Ok(()),
+        false => Err(Error::setting("holdout", fraction, "a number in (0, 0.4]")),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::calibration::{calibration_error, recalibrate};
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
-use crate::data::{Split, Standardizer, Transitions};
+use crate::data::{Split, Standardizer, Transitions, check_holdout};
 use crate::nn::{Ensemble, Optimiser, Trace};
 use crate::progress::Progress;
 use crate::rng::Stream;
@@ -92,6 +92,13 @@ impl BnnConfig {
         positive("particles", self.particles as f64, self.particles > 0)?;
         positive("steps", f64::from(self.steps), self.steps > 0)?;
         positive("batch", self.batch as f64, self.batch > 0)?;
+        if self.batch > 1_000_000 {
+            return Err(Error::setting("batch", self.batch, "at most 1000000 rows"));
+        }
+        if self.hidden.contains(&0) {
+            return Err(Error::setting("hidden", format!("{:?}", self.hidden), "widths of at least 1"));
+        }
+        check_holdout(self.holdout)?;
         positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
         positive("patience", f64::from(self.patience), self.patience > 0)?;
         positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
