@@ -270,9 +270,9 @@ impl Bnn {
                     )));
                 }
                 let n = parameters / members;
-                for k in 0..members {
-                    if nll[k] < self.report.validation_nll[k] {
-                        self.report.validation_nll[k] = nll[k];
+                for (k, (&new, best_yet)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                    if new < *best_yet {
+                        *best_yet = new;
                         device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
                         last_improvement = done;
                     }

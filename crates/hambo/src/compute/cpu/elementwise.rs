@@ -70,7 +70,7 @@ impl Cpu {
         members: usize,
         output: &[f32],
         targets: &[f32],
-        mut d_output: Option<&mut [f32]>,
+        d_output: Option<&mut [f32]>,
         losses: &mut [f64],
     ) {
         let d = head.dims;
@@ -81,7 +81,7 @@ impl Cpu {
         partials.clear();
         partials.resize(members * blocks, 0.0);
         let sums = Parts::new(&mut partials);
-        let d_output = d_output.as_deref_mut().map(Parts::new);
+        let d_output = d_output.map(Parts::new);
         self.parallel(members * blocks, |unit| {
             let (member, first) = (unit / blocks, unit % blocks * ROWS);
             let mut sum = 0.0f64;
