@@ -53,14 +53,15 @@ fn the_same_seed_gives_the_same_object_on_pendulum() {
         "collect --env pendulum --policy builtin:swing-up --noise 0.5 1 --steps 5000 --out data.hdf5",
     );
     let line = EVALUATE.replace("point-safety", "pendulum").replace("waypoint", "swing-up");
-    let run = |options: &str| timeless(place.json(&format!("{line} --json --method dainf,ts1 {options}")));
+    let line = line.replace(METHODS, "dainf,ts1");
+    let run = |options: &str| timeless(place.json(&format!("{line} --json {options}")));
     assert_eq!(run("--threads 1"), run("--threads 2"));
 }
 
 #[test]
 fn the_order_of_methods_is_kept_and_the_first_one_counts() {
     let place = Place::with_data();
-    let result = place.json(&format!("{EVALUATE} --method tsinf,dainf --json"));
+    let result = place.json(&format!("{} --json", EVALUATE.replace(METHODS, "tsinf,dainf")));
     assert_eq!(result["estimates"][0]["method"], "tsinf");
     assert_eq!(result["estimates"][1]["method"], "dainf");
     assert!(result["lower_bound"].is_null(), "a neutral estimate bounds nothing");

@@ -21,7 +21,9 @@ const COLLECT: &str =
     "collect --env point-safety --policy builtin:waypoint --noise 0.1 --steps 600 --seed 1 --out data.hdf5";
 /// An evaluation that takes well under a second.
 const EVALUATE: &str = "evaluate --data data.hdf5 --env point-safety --policy builtin:waypoint --horizon 15 \
-                        --model-config small.json --rollouts 200";
+                        --model-config small.json --rollouts 200 --method dainf,ds,ts1,tsinf,mean";
+/// The methods of [`EVALUATE`], to be replaced by others.
+const METHODS: &str = "dainf,ds,ts1,tsinf,mean";
 
 /// An empty folder in which commands are run; removed when dropped.
 struct Place(TempDir);

@@ -13,8 +13,9 @@ fn help_of_every_command_says_what_it_does_and_shows_an_example() {
         assert!(help.contains(&format!("\n  hambo {command}")), "no example in: {help}");
         // Every option has its sentence: a line that names one is followed by text or carries it.
         for (line, next) in help.lines().zip(help.lines().skip(1)).filter(|(l, _)| l.contains("  --")) {
-            let option = line.trim_start().trim_start_matches("-h, ").splitn(2, "  ").nth(1);
-            let told = option.is_some_and(|text| !text.trim().is_empty()) || next.starts_with("          ");
+            let beside = line.trim_start().split_once("  ");
+            let told =
+                beside.is_some_and(|(_, text)| !text.trim().is_empty()) || next.starts_with("          ");
             assert!(told, "{command}: nothing about {line}");
         }
     }

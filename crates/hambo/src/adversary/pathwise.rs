@@ -82,6 +82,7 @@ impl<'a> Pathwise<'a> {
 
     /// dJ/d(parameters) of every restart, for tests.
     #[cfg(test)]
+    #[allow(dead_code)]
     pub fn gradient(
         &mut self,
         adversary: &Continuous,

@@ -98,9 +98,11 @@ impl Bnn {
         }
         let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
         let numbers = [&d.inputs.mean, &d.inputs.std, &d.targets.mean, &d.targets.std, &d.tau];
-        if !numbers.iter().all(|v| finite(v)) || d.inputs.std.iter().chain(&d.targets.std).any(|&s| s <= 0.0)
-        {
-            return Err(Error::file(&path, "units and temperatures must be finite, deviations positive"));
+        let deviations_hold = d.inputs.std.iter().chain(&d.targets.std).all(|&s| s > 0.0);
+        if !numbers.iter().all(|v| finite(v)) || !deviations_hold || d.tau.iter().any(|&t| t < 0.0) {
+            let problem =
+                "units and temperatures must be finite, deviations positive, temperatures not negative";
+            return Err(Error::file(&path, problem));
         }
         if !(d.head.floor > 0.0 && d.head.floor.is_finite()) {
             let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
