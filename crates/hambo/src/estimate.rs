@@ -94,6 +94,8 @@ pub struct Estimate {
     pub converged: Option<bool>,
     /// Trajectories that left the finite numbers.
     pub diverged_rollouts: usize,
+    /// Trajectories that ended far from the data.
+    pub far_rollouts: usize,
     /// Trajectories, L.
     pub rollouts: usize,
     /// DAinf: the value of each particle.
@@ -116,6 +118,7 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
         lower_bound: None,
         converged: None,
         diverged_rollouts: returns.diverged_count(),
+        far_rollouts: returns.far_count(),
         rollouts: returns.values.len(),
         particles: Vec::new(),
     }
@@ -156,6 +159,7 @@ pub fn dainf(each_member: &Returns, members: usize, delta: f64) -> Estimate {
         lower_bound: Some(lowest(means.iter().map(|m| m.value - z * m.std_error).collect())),
         converged: None,
         diverged_rollouts: each_member.diverged_count(),
+        far_rollouts: each_member.far_count(),
         rollouts: each_member.values.len() / members,
         particles,
     }
@@ -166,7 +170,8 @@ mod tests {
     use super::*;
 
     fn returns(values: &[f32]) -> Returns {
-        Returns { values: values.to_vec(), diverged: vec![false; values.len()] }
+        let n = values.len();
+        Returns { values: values.to_vec(), diverged: vec![false; n], far: vec![false; n] }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, ca, dainf, neutral};
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
-use crate::rollout::{Propagation, Returns, Setting, World, rollout};
+use crate::rollout::{FAR, Propagation, Returns, Setting, World, rollout};
 use crate::task::Task;
 use crate::{Error, Result};
 use serde::Serialize;
@@ -185,7 +185,8 @@ pub fn evaluate(
             Method::Mean => neutral(method, &roll(Propagation::Mean)),
         });
     }
-    let warnings = warnings(model, &estimates);
+    let mut warnings = warnings(model, &estimates);
+    warnings.extend(set_report.iter().flat_map(|set| set_warnings(set, question.delta)));
     Ok(Evaluation {
         estimates,
         model: model.report().clone(),
@@ -225,6 +226,21 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
                 e.diverged_rollouts
             ));
         }
+        if e.far_rollouts > 0 {
+            warnings.push(format!(
+                "{}: {} of {} trajectories ended more than {FAR} standard deviations away from the data, where the \
+                 model knows nothing; collect data there, or train longer",
+                e.method.name(),
+                e.far_rollouts,
+                e.rollouts.max(e.rollouts * e.particles.len())
+            ));
+        }
+        if e.converged == Some(false) {
+            warnings.push(format!(
+                "{}: the adversary had not converged, a longer search may find a lower return",
+                e.method.name()
+            ));
+        }
         if !e.value.is_finite() {
             warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
         }
@@ -235,6 +251,37 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
              among them"
                 .to_owned(),
         );
+    }
+    warnings
+}
+
+fn set_warnings(set: &SetReport, delta: f64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(t) = &set.trajectory else {
+        if set.rule.starts_with('1') {
+            warnings.push(
+                "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the \
+                 paper, which nothing here checks"
+                    .to_owned(),
+            );
+        }
+        return warnings;
+    };
+    if t.level < 1.0 - delta {
+        warnings.push(format!(
+            "ca: {} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: β is the largest that any \
+             of their {} segments asked for",
+            t.episodes,
+            100.0 * t.level,
+            100.0 * (1.0 - delta),
+            t.segments
+        ));
+    }
+    if t.uncovered > 0 {
+        warnings.push(format!(
+            "ca: {} of {} held-out segments did worse than any β up to 64 explains: the model is wrong there",
+            t.uncovered, t.segments
+        ));
     }
     warnings
 }

@@ -47,7 +47,13 @@ pub struct Returns {
     pub values: Vec<f32>,
     /// Which of them left the finite numbers; the rest of such a trajectory counts as its lowest reward.
     pub diverged: Vec<bool>,
+    /// Which of them ended more than [`FAR`] standard deviations from the mean of the data in some
+    /// dimension: the model was asked about places that it knows nothing of.
+    pub far: Vec<bool>,
 }
+
+/// Standard deviations from the mean of the data beyond which a state is far from them.
+pub const FAR: f32 = 10.0;
 
 impl Returns {
     /// Number of trajectories that diverged.
@@ -55,21 +61,29 @@ impl Returns {
         self.diverged.iter().filter(|&&d| d).count()
     }
 
+    /// Number of trajectories that ended far from the data.
+    pub fn far_count(&self) -> usize {
+        self.far.iter().filter(|&&f| f).count()
+    }
+
     /// Those of one member of [`Propagation::EachMember`].
     pub fn of_member(&self, member: usize, members: usize) -> Returns {
         let n = self.values.len() / members;
-        let range = member * n..(member + 1) * n;
-        Returns { values: self.values[range.clone()].to_vec(), diverged: self.diverged[range].to_vec() }
+        self.select((member * n..(member + 1) * n).collect())
     }
 
     /// OPE-TSinf from [`Propagation::EachMember`]: start l takes its member l mod K, so that every member
     /// has the same share of the trajectories.
     pub fn one_member_each(&self, members: usize) -> Returns {
         let n = self.values.len() / members;
-        let chosen = (0..n).map(|l| l % members * n + l);
+        self.select((0..n).map(|l| l % members * n + l).collect())
+    }
+
+    fn select(&self, rows: Vec<usize>) -> Returns {
         Returns {
-            values: chosen.clone().map(|i| self.values[i]).collect(),
-            diverged: chosen.map(|i| self.diverged[i]).collect(),
+            values: rows.iter().map(|&i| self.values[i]).collect(),
+            diverged: rows.iter().map(|&i| self.diverged[i]).collect(),
+            far: rows.iter().map(|&i| self.far[i]).collect(),
         }
     }
 }
@@ -279,7 +293,12 @@ impl<'a> Rollout<'a> {
     /// What the trajectories gave so far.
     pub fn returns(&self, device: &Device) -> Returns {
         let status = device.download(&self.status);
+        let units = self.world.model.inputs();
+        let far = |state: &[f32]| {
+            state.iter().zip(&units.mean).zip(&units.std).any(|((s, mean), std)| (s - mean).abs() > FAR * std)
+        };
         Returns {
+            far: device.download(&self.states).chunks_exact(self.world.model.state_dim()).map(far).collect(),
             values: device.download(&self.returns),
             diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
         }

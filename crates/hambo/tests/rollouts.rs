@@ -209,7 +209,10 @@ fn diverged_rollouts_count_their_lowest_reward_and_are_never_nan() {
 
 #[test]
 fn dainf_does_not_lose_a_particle_that_diverged() {
-    let returns = |values: &[f32]| Returns { values: values.to_vec(), diverged: vec![true; values.len()] };
+    let returns = |values: &[f32]| {
+        let n = values.len();
+        Returns { values: values.to_vec(), diverged: vec![true; n], far: vec![true; n] }
+    };
     let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, 0.05);
     assert_eq!((e.value, e.lower_bound), (f64::NEG_INFINITY, Some(f64::NEG_INFINITY)));
     let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, 0.05);
@@ -229,7 +232,8 @@ fn a_learned_deterministic_system_gives_its_closed_form_return() {
     let truth: f64 = (0..horizon as i32)
         .map(|t| -(0.64 * 0.25f64.powi(t) + 0.36 * 0.16f64.powi(t)) * discount.powi(t))
         .sum();
-    let question = Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let question =
+        Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
     let policy = proportional("1");
     let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &()).unwrap();
     for e in &evaluation.estimates {

@@ -3,6 +3,7 @@
 use super::{Outcome, SCHEMA, device};
 use crate::arguments::Demo;
 use crate::output::{Bars, number, print, table};
+use hambo::adversary::SearchConfig;
 use hambo::dynamics::BnnConfig;
 use hambo::envs::{Behaviour, EnvName, collect, simulate};
 use hambo::estimate::Method;
@@ -34,6 +35,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         horizon: ENV.time_limit(),
         rollouts: ROLLOUTS,
         seed: arguments.seed,
+        search: SearchConfig { batch: 32, iterations: 40, ..SearchConfig::default() },
         ..Question::default()
     };
     let config = BnnConfig { steps: STEPS, ..BnnConfig::default() };

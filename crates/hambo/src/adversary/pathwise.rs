@@ -82,7 +82,6 @@ impl<'a> Pathwise<'a> {
 
     /// dJ/d(parameters) of every restart, for tests.
     #[cfg(test)]
-    #[allow(dead_code)]
     pub fn gradient(
         &mut self,
         adversary: &Continuous,
@@ -172,5 +171,76 @@ impl<'a> Pathwise<'a> {
         setting.policy.back(device, &self.s, d_a, d_s);
         device.still_running(&self.running, d_s);
         std::mem::swap(d_s, &mut self.d_next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamics::{Bnn, BnnConfig};
+    use crate::envs::{Behaviour, EnvName, collect};
+    use crate::evaluate::{Question, fit};
+    use crate::hallucination::ConfidenceSet;
+    use crate::policy::Policy;
+    use crate::rollout::Setting;
+    use crate::task::Task;
+
+    const STARTS: usize = 5;
+
+    fn pendulum() -> (Device, Task, Policy, Bnn, Vec<f32>) {
+        let device = Device::cpu(Some(2)).unwrap();
+        let policy = Policy::read("builtin:swing-up").unwrap();
+        let behaviour = Behaviour { policy: policy.clone(), noise: 1.0 };
+        let data = collect(&device, EnvName::Pendulum, &[behaviour], 600, Stream::new(3), &()).unwrap();
+        let config = BnnConfig { particles: 3, hidden: vec![16, 16], steps: 300, ..Default::default() };
+        let model = fit(&device, &data, &config, &Question::default(), &()).unwrap();
+        let task = EnvName::Pendulum.task().unwrap();
+        let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
+        (device, task, policy, model, starts)
+    }
+
+    /// dJ/dη through model, noise, policy and reward, over several steps, against central differences along
+    /// the gradient itself; for both widths of the set and for discounted rewards.
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        let (device, task, policy, model, starts) = pendulum();
+        let setting = Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9 };
+        let world = World::new(&device, &model, setting);
+        for set in [ConfidenceSet::new(&model, 3.0).unwrap(), ConfidenceSet::literal(&model)] {
+            let adversary = Continuous::random(&device, &model, &set, 2, &[8], Stream::new(5)).unwrap();
+            let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-3));
+            let (_, gradient) = pathwise.gradient(&adversary, &starts, Stream::new(6));
+            let n = gradient.len() / 2;
+            for restart in 0..2 {
+                let g = &gradient[restart * n..(restart + 1) * n];
+                let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+                let mut value = |h: f64| {
+                    let mut params = device.download(&adversary.networks.params);
+                    let moved = params[restart * n..].iter_mut().zip(g);
+                    moved.for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
+                    let mut moved = adversary.restart(&device, 0);
+                    moved.networks.shape = adversary.networks.shape.clone();
+                    moved.networks.params = device.adopt(params);
+                    pathwise.forward(&moved, &starts, Stream::new(6))[restart]
+                };
+                let h = 2e-2;
+                let difference = (value(h) - value(-h)) / (2.0 * h);
+                assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}, {set:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn descent_lowers_the_return() {
+        let (device, task, policy, model, starts) = pendulum();
+        let setting = Setting { task: &task, policy: &policy, horizon: 10, discount: 1.0 };
+        let world = World::new(&device, &model, setting);
+        let set = ConfidenceSet::new(&model, 3.0).unwrap();
+        let mut adversary = Continuous::random(&device, &model, &set, 1, &[16], Stream::new(5)).unwrap();
+        let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-2));
+        let idle = pathwise.forward(&adversary.idle(&device), &starts, Stream::new(6))[0];
+        let values: Vec<f64> =
+            (0..20).map(|_| pathwise.descend(&mut adversary, &starts, Stream::new(6))[0]).collect();
+        assert!(values[19] < idle && values[19] < values[0], "neutral {idle}, descent {values:?}");
     }
 }

@@ -134,7 +134,7 @@ impl<'a> Replay<'a> {
         for round in 0..ROUNDS {
             let tried: Vec<f32> = (0..m)
                 .map(|i| match (low[i], high[i]) {
-                    (_, high) if high == 0.0 => 0.0,
+                    (_, 0.0) => 0.0,
                     (0.0, f32::INFINITY) => 0.1,
                     (low, f32::INFINITY) => (2.0 * low).min(LARGEST),
                     (low, high) => 0.5 * (low + high),

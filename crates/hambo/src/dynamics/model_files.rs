@@ -82,6 +82,10 @@ impl Bnn {
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
         let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden).map_err(named)?;
+        if !(d.head.floor > 0.0 && d.head.floor.is_finite()) {
+            let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
+            return Err(Error::file(&path, problem));
+        }
         let width = shape.inputs();
         let fits = d.state_dim.checked_add(d.action_dim) == Some(width)
             && d.state_dim.checked_mul(2) == Some(shape.outputs())
@@ -102,10 +106,6 @@ impl Bnn {
         if !numbers.iter().all(|v| finite(v)) || !deviations_hold || d.tau.iter().any(|&t| t < 0.0) {
             let problem =
                 "units and temperatures must be finite, deviations positive, temperatures not negative";
-            return Err(Error::file(&path, problem));
-        }
-        if !(d.head.floor > 0.0 && d.head.floor.is_finite()) {
-            let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
             return Err(Error::file(&path, problem));
         }
 
