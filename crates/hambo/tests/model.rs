@@ -229,7 +229,7 @@ fn damaged_model_files_are_errors() {
         ("/state_dim", "18446744073709551615", "do not fit"),
         ("/head/dims", "9223372036854775808", "do not fit"),
         ("/head/floor", "1e40", "out of range"),
-        ("/head/floor", "-1.0", "do not fit"),
+        ("/head/floor", "-1.0", "positive"),
         ("/shape/members", "3", "do not fit"),
         ("/shape/members", "0", "at least one member"),
         ("/shape/output", "\"tanh\"", "do not fit"),
