@@ -20,7 +20,7 @@ const UNSAFE: &str = "builtin:waypoint,y=1.1";
 const NOISE: f64 = 0.1;
 const TRANSITIONS: usize = 1500;
 const ROLLOUTS: usize = 1000;
-const STEPS: u32 = 2000;
+const STEPS: u32 = 1200;
 
 pub fn run(arguments: &Demo) -> Outcome {
     let start = Instant::now();
@@ -35,7 +35,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         horizon: ENV.time_limit(),
         rollouts: ROLLOUTS,
         seed: arguments.seed,
-        search: SearchConfig { batch: 32, iterations: 40, ..SearchConfig::default() },
+        search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         ..Question::default()
     };
     let config = BnnConfig { steps: STEPS, ..BnnConfig::default() };
