@@ -2,6 +2,10 @@
 
 pub(crate) mod pathwise;
 mod portfolio;
+mod sac;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use portfolio::search;
-pub use portfolio::{SearchConfig, SearchReport};
+pub use portfolio::{Candidate, SearchConfig, SearchReport};
+pub use sac::SacConfig;

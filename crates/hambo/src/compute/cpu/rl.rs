@@ -24,16 +24,23 @@ impl Cpu {
                 (&output[block.start * 2 * d..block.end * 2 * d], &noise[block.start * d..block.end * d]);
             let rows = actions.chunks_exact_mut(d).zip(output.chunks_exact(2 * d)).zip(noise.chunks_exact(d));
             for (((actions, output), noise), log_prob) in rows.zip(log_probs) {
-                *log_prob = 0.0;
+                // ln(1 − tanh² u) = 2 (ln 2 − |u| − ln(1 + e^(−2|u|))); the last are summed as one logarithm of
+                // a product, whose factors are in (1, 2].
+                let (mut sum, mut product) = (0.0, 1.0f32);
                 for c in 0..d {
                     let log_std = output[d + c].clamp(LOG_STD[0], LOG_STD[1]);
                     let u = output[c] + log_std.exp() * noise[c];
-                    // With m = e^(−2|u|) − 1: tanh |u| = −m / (2 + m), ln(1 − tanh² u) = 2 (ln 2 − |u| − ln(2 + m)).
                     let m = (-2.0 * u.abs()).exp_m1();
                     actions[c] = (-m / (2.0 + m)).copysign(u);
-                    let log_slope = 2.0 * (std::f32::consts::LN_2 - u.abs() - (1.0 + m).ln_1p());
-                    *log_prob += -0.5 * noise[c] * noise[c] - log_std - HALF_LOG_TAU - log_slope;
+                    sum -= 0.5 * noise[c] * noise[c] + log_std + HALF_LOG_TAU;
+                    sum += 2.0 * (u.abs() - std::f32::consts::LN_2);
+                    product *= 2.0 + m;
+                    if c % 64 == 63 {
+                        sum += 2.0 * product.ln();
+                        product = 1.0;
+                    }
                 }
+                *log_prob = sum + 2.0 * product.ln();
             }
         });
     }
