@@ -7,7 +7,7 @@ use std::path::PathBuf;
 ///
 /// hambo computes a lower bound on a policy's return from logged transitions, without running the policy.
 #[derive(Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "hambo", version, max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -16,6 +16,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Command {
     /// PointSafety end to end: collect data, learn, evaluate a safe and an unsafe policy
+    #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
     /// Estimate a policy's return, and bound it from below, from logged data alone
     #[command(after_help = EVALUATE_EXAMPLES)]
@@ -27,8 +28,13 @@ pub enum Command {
     #[command(after_help = COLLECT_EXAMPLES)]
     Collect(Collect),
     /// Tell what is in a data file
+    #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
 }
+
+const DEMO_EXAMPLES: &str = "\
+Example:
+  hambo demo --seed 1";
 
 const EVALUATE_EXAMPLES: &str = "\
 Examples:
@@ -46,12 +52,16 @@ const COLLECT_EXAMPLES: &str = "\
 Example:
   hambo collect --env pendulum --policy builtin:swing-up --noise 0.5 1.0 --steps 10000 --out pend.hdf5";
 
+const INSPECT_EXAMPLES: &str = "\
+Example:
+  hambo inspect pend.hdf5";
+
 #[derive(Args)]
 pub struct Demo {
     #[command(flatten)]
     pub machine: Machine,
     /// Seed of everything random
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print one JSON object
     #[arg(long)]
@@ -64,13 +74,13 @@ pub struct Evaluate {
     #[arg(long, value_name = "PATH")]
     pub data: PathBuf,
     /// The policy: builtin:NAME or builtin:NAME,gain=value
-    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SPEC")]
     pub policy: String,
     /// Whose reward, bounds and initial states: point-safety, point, pendulum
     #[arg(long, value_name = "NAME")]
     pub env: String,
     /// Steps of an episode, T
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
     /// Learned model of the dynamics
     #[arg(long, value_enum, default_value_t = Model::Bnn)]
@@ -81,9 +91,9 @@ pub struct Evaluate {
     /// The bound may fail with this probability
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Size of the confidence set of ca
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    pub beta: f64,
+    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, or a number
+    #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
+    pub beta: String,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,
@@ -91,10 +101,10 @@ pub struct Evaluate {
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
     /// Trajectories of each estimate, L
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, value_name = "L", default_value_t = 10_000, allow_negative_numbers = true)]
     pub rollouts: usize,
     /// Seed of everything random
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
     /// Training effort: quick (8,000 steps) or paper (30,000 steps)
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
@@ -127,16 +137,16 @@ pub struct Return {
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
     /// Steps of an episode, T
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
     /// Number of episodes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub episodes: usize,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,
     /// Seed of everything random
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
     #[command(flatten)]
     pub machine: Machine,
@@ -157,10 +167,10 @@ pub struct Collect {
     #[arg(long, value_name = "SIGMA", num_args = 1.., default_value = "0", allow_negative_numbers = true)]
     pub noise: Vec<f64>,
     /// Number of transitions
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub steps: usize,
     /// Seed of everything random
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
     /// File to write
     #[arg(long, value_name = "FILE.hdf5")]
@@ -184,7 +194,7 @@ pub struct Machine {
     #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
     pub device: DeviceName,
     /// Threads on the CPU [default: one per core]; results do not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub threads: Option<usize>,
 }
 

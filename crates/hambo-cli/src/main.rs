@@ -2,9 +2,11 @@
 
 mod arguments;
 mod commands;
+mod folder;
 mod output;
 
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -12,7 +14,8 @@ fn main() -> ExitCode {
     match commands::run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Not `eprintln!`, which panics where standard error is closed or full.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::from(2)
         }
     }

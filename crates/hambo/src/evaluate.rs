@@ -1,11 +1,10 @@
 //! The whole way from logged transitions to a bound.
 
-use crate::adversary::{SearchConfig, SearchReport, search};
+use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
 use crate::dynamics::{Bnn, BnnConfig, FitReport};
-use crate::estimate::{Estimate, Method, ca, dainf, neutral};
-use crate::hallucination::ConfidenceSet;
+use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, ca, dainf, neutral};
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
@@ -13,6 +12,9 @@ use crate::rollout::{Propagation, Returns, Setting, World, rollout};
 use crate::task::Task;
 use crate::{Error, Result};
 use serde::Serialize;
+
+/// Trajectories of one estimate; each needs some hundred bytes.
+const MOST_ROLLOUTS: usize = 10_000_000;
 
 /// What is asked of an evaluation.
 #[derive(Clone, Debug)]
@@ -29,8 +31,8 @@ pub struct Question {
     pub rollouts: usize,
     /// Master seed.
     pub seed: u64,
-    /// Size of the confidence set of CA, β.
-    pub beta: f64,
+    /// Size of the confidence set of CA.
+    pub beta: Beta,
     /// How CA's adversary is searched for.
     pub search: SearchConfig,
     /// Go on where a column of the data never changes.
@@ -46,7 +48,7 @@ impl Default for Question {
             delta: 0.05,
             rollouts: 10_000,
             seed: 0,
-            beta: 1.0,
+            beta: Beta::Trajectory,
             search: SearchConfig::default(),
             allow_constant: false,
         }
@@ -72,6 +74,9 @@ impl Question {
                 "at least 100, for a Monte-Carlo margin that means something",
             ));
         }
+        if self.rollouts > MOST_ROLLOUTS {
+            return Err(Error::setting("rollouts", self.rollouts, format!("at most {MOST_ROLLOUTS}")));
+        }
         if self.methods.is_empty() {
             return Err(Error::setting("method", "", "at least one method"));
         }
@@ -88,6 +93,8 @@ pub struct Evaluation {
     pub model: FitReport,
     /// τ per state dimension.
     pub tau: Vec<f32>,
+    /// The confidence set that CA's adversary chose from.
+    pub set: Option<SetReport>,
     /// How CA's adversary was searched for.
     pub search: Option<SearchReport>,
     /// What the reader of the numbers must know.
@@ -146,24 +153,27 @@ pub fn evaluate(
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
     let roll = |propagation: Propagation<'_>| {
-        let stream = stream.child("transitions");
-        device.run(|| rollout(device, model, &setting, propagation, &starts, stream, progress))
+        rollout(device, model, &setting, propagation, &starts, stream.child("transitions"), progress)
     };
 
     let members = model.particles();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
     let mut estimates = Vec::with_capacity(question.methods.len());
-    let mut search_report = None;
+    let (mut set_report, mut search_report) = (None, None);
     for &method in &question.methods {
         estimates.push(match method {
             Method::Ca => {
-                let set = ConfidenceSet::new(model, question.beta)?;
+                model.check_data(data)?;
                 let stream = stream.child("adversary");
-                let (adversary, report) = device.run(|| {
+                let share = (1.0 - MONTE_CARLO_SHARE) * question.delta;
+                let (set, (adversary, report)) = device.run(|| {
                     let world = World::new(device, model, setting);
-                    search(&world, &set, &question.search, data, stream, progress)
+                    let (set, set_report) = confidence_set(&world, data, question.beta, share, progress)?;
+                    let found = search(&world, &set, &question.search, data, stream, progress)?;
+                    Ok::<_, Error>((set_report, found))
                 })?;
+                set_report = Some(set);
                 let estimate = ca(&roll(Propagation::Shifted(&adversary)), question.delta, report.converged);
                 search_report = Some(report);
                 estimate
@@ -180,6 +190,7 @@ pub fn evaluate(
         estimates,
         model: model.report().clone(),
         tau: model.tau().to_vec(),
+        set: set_report,
         search: search_report,
         warnings,
     })
@@ -197,7 +208,7 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
     }
     if !report.held_out_episodes {
         warnings.push(
-            "the data have fewer than 20 episodes, so single transitions were held out: their neighbours were \
+            "the data have fewer than 10 episodes, so single transitions were held out: their neighbours were \
              trained on, and the calibration may be optimistic"
                 .to_owned(),
         );

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +30,18 @@ pub fn write_atomically(path: &Path, write: impl FnOnce(&Path) -> Result<()>) ->
     // Without this a crash after the rename can leave an empty file under the final name.
     File::open(&temporary.0).and_then(|f| f.sync_all()).map_err(|e| Error::io(path, "write", e))?;
     fs::rename(&temporary.0, &target).map_err(|e| Error::io(path, "write", e))
+}
+
+/// Writes several files as [`write_atomically`] writes one: no name changes hands before the bytes of all are on
+/// the disk, and the first file gets its name last.
+pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
+    let Some(((path, bytes), others)) = files.split_first() else { return Ok(()) };
+    write_atomically(path, |temporary| {
+        let written =
+            File::create(temporary).and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()));
+        written.map_err(|e| Error::io(temporary, "write", e))?;
+        write_together(others)
+    })
 }
 
 /// The SHA-256 of a file's bytes in lower-case hexadecimal, read in pieces so that the size does not matter.
@@ -107,6 +119,25 @@ mod tests {
         write_atomically(&path, put("new")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn files_are_written_together_or_not_at_all() {
+        let folder = folder("together");
+        let files = |text: &str| {
+            let file = |name: &str| (folder.join(name), text.as_bytes().to_vec());
+            vec![file("a"), file("b"), file("c")]
+        };
+        write_together(&files("old")).unwrap();
+        let mut blocked = files("new");
+        blocked.push((folder.join("no such folder").join("d"), Vec::new()));
+        let error = write_together(&blocked).unwrap_err().to_string();
+        assert!(error.contains("no such folder/d: cannot write: "), "{error}");
+        for name in ["a", "b", "c"] {
+            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), "old");
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "no temporary file is left");
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -98,10 +98,12 @@ pub fn rollout(
 ) -> Returns {
     let world = World::new(device, model, *setting);
     let mut rollout = Rollout::new(&world, propagation, starts);
-    for t in 0..setting.horizon {
-        rollout.step(stream);
-        progress.report(propagation.stage(), t + 1, setting.horizon, "");
-    }
+    device.run(|| {
+        for t in 0..setting.horizon {
+            rollout.step(stream);
+            progress.report(propagation.stage(), t + 1, setting.horizon, "");
+        }
+    });
     rollout.returns(device)
 }
 

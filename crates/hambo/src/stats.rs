@@ -91,7 +91,7 @@ pub fn normal_quantile(p: f64) -> f64 {
 pub struct Mean {
     /// The mean.
     pub value: f64,
-    /// Standard deviation of the sample over √n.
+    /// Standard deviation of the sample over √n; infinite where the sample is not finite.
     pub std_error: f64,
 }
 
@@ -101,7 +101,8 @@ impl Mean {
         let n = sample.len() as f64;
         let value = sample.clone().sum::<f64>() / n;
         let variance = sample.map(|x| (x - value) * (x - value)).sum::<f64>() / (n - 1.0);
-        Mean { value, std_error: (variance / n).sqrt() }
+        let std_error = if value.is_finite() { (variance / n).sqrt() } else { f64::INFINITY };
+        Mean { value, std_error }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::{Outcome, SCHEMA, device};
 use crate::arguments::{Evaluate, Model, Scale};
+use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::data::read_d4rl;
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate, fit};
-use hambo::files::{sha256, write_atomically};
+use hambo::files::sha256;
 use hambo::policy::Policy;
 use hambo::{Error, Result};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
-        beta: arguments.beta,
+        beta: arguments.beta.parse()?,
         ..Question::default()
     };
     question.validate()?;
@@ -35,18 +36,18 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let policy = Policy::read(&arguments.policy)?;
     policy.check_task(&task)?;
     let config = model_config(arguments)?;
-    if let Some(folder) = &arguments.out {
-        prepare_folder(folder)?;
-    }
+    let device = device(&arguments.machine)?;
     let loaded = read_d4rl(&arguments.data)?;
     let data = &loaded.transitions;
-    task.check_data(data)?;
-    let device = device(&arguments.machine)?;
+    task.check_data(data).map_err(|e| about(&arguments.data, e))?;
+    let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
     let bars = Bars::default();
     let model = match (&arguments.fitted, arguments.model) {
         (Some(folder), _) => Bnn::load(&device, folder)?,
-        (None, Model::Bnn) => device.run(|| fit(&device, data, &config, &question, &bars))?,
+        (None, Model::Bnn) => device
+            .run(|| fit(&device, data, &config, &question, &bars))
+            .map_err(|e| about(&arguments.data, e))?,
     };
     let mut evaluation = evaluate(&device, data, &model, &task, &policy, &question, &bars)?;
     evaluation.warnings.splice(0..0, loaded.notes);
@@ -67,14 +68,16 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "threshold": arguments.threshold,
         "verdict": met.map(|met| if met { "meets" } else { "fails" }),
         "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
+        "confidence_set": evaluation.set,
         "adversary": evaluation.search,
         "warnings": evaluation.warnings,
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),
     });
-    if let Some(folder) = &arguments.out {
-        model.save(&device, folder)?;
-        write_json(&folder.join("result.json"), &result)?;
+    if let Some(folder) = out {
+        let mut files = vec![(folder.path().join("result.json"), format!("{result:#}\n").into_bytes())];
+        files.extend(model.files(&device, folder.path())?);
+        folder.write(&files)?;
     }
     print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, arguments) })?;
     Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -99,29 +102,24 @@ fn check_threshold(threshold: Option<f64>, question: &Question) -> Result<()> {
 fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
     let config = match &arguments.model_config {
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", e))?;
-            serde_json::from_str(&text).map_err(|e| Error::file(path, e.to_string()))?
+            let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+            let config: BnnConfig = serde_json::from_slice(&bytes)
+                .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))?;
+            config.validate().map_err(|e| Error::file(path, e.to_string()))?;
+            config
         }
         None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
         None => BnnConfig::default(),
     };
-    config.validate()?;
     Ok(config)
 }
 
-/// Makes the folder and writes a byte into it, so that a place which cannot be written to is known before
-/// minutes of work and not after.
-fn prepare_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", e))?;
-    let probe = folder.join(".hambo-probe");
-    std::fs::write(&probe, [0]).map_err(|e| Error::io(folder, "write into the folder", e))?;
-    std::fs::remove_file(&probe).map_err(|e| Error::io(&probe, "remove", e))
-}
-
-fn write_json(path: &Path, value: &Value) -> Result<()> {
-    write_atomically(path, |path| {
-        std::fs::write(path, format!("{value:#}\n")).map_err(|e| Error::io(path, "write", e))
-    })
+/// Names the file that the data came from, which the library does not know.
+fn about(data: &Path, error: Error) -> Error {
+    match error {
+        Error::Data(problem) | Error::Mismatch(problem) => Error::file(data, problem),
+        other => other,
+    }
 }
 
 fn text(result: &Value, evaluation: &Evaluation, arguments: &Evaluate) -> String {

@@ -11,12 +11,16 @@ use hambo::stats::Mean;
 use serde_json::json;
 use std::process::ExitCode;
 
+/// All returns are kept in memory.
+const MOST_EPISODES: usize = 100_000_000;
+
 pub fn run(arguments: &Return) -> Outcome {
     if arguments.horizon == 0 {
         return Err(Error::setting("horizon", 0, "at least 1 step").into());
     }
-    if arguments.episodes < 2 {
-        return Err(Error::setting("episodes", arguments.episodes, "at least 2, for a standard error").into());
+    if !(2..=MOST_EPISODES).contains(&arguments.episodes) {
+        let expected = format!("at least 2, for a standard error, and at most {MOST_EPISODES}");
+        return Err(Error::setting("episodes", arguments.episodes, expected).into());
     }
     if !(arguments.discount > 0.0 && arguments.discount <= 1.0) {
         return Err(Error::setting("discount", arguments.discount, "a number in (0, 1]").into());

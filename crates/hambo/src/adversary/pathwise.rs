@@ -4,6 +4,7 @@
 //! A forward pass keeps the states alone; the backward pass recomputes what it needs step by step, so that
 //! memory grows with the horizon only by the size of a state.
 
+use super::adjoint::{Adjoint, Moment};
 use crate::compute::{Adam, Buffer, Counter, Device, Input, Shift};
 use crate::hallucination::Continuous;
 use crate::nn::{Optimiser, Trace};
@@ -14,32 +15,25 @@ use crate::rollout::{Propagation, Rollout, World, noise_stream};
 pub(crate) struct Pathwise<'a> {
     world: &'a World<'a>,
     starts: usize,
-    horizon: usize,
     optimiser: Optimiser,
-    model_trace: Trace,
+    adjoint: Adjoint,
     adversary_trace: Trace,
     gradient: Buffer,
     step_gradient: Buffer,
+    reach: Buffer,
     /// States before every step and after the last, `[horizon + 1, rows, state]`, and what went with them.
     states: Buffer,
     actions: Buffer,
     status: Buffer<u32>,
-    reach: Buffer,
     // One step of the backward pass.
     s: Buffer,
     a: Buffer,
-    n: Buffer,
+    next: Buffer,
     running: Buffer<u32>,
-    inputs: Buffer,
     shifts: Buffer,
     noise: Buffer,
-    weights: Buffer,
-    d_s: Buffer,
-    d_a: Buffer,
-    d_n: Buffer,
-    d_shifts: Buffer,
+    d_next: Buffer,
     d_inputs: Buffer,
-    d_adversary_inputs: Buffer,
     time: Counter,
 }
 
@@ -54,30 +48,23 @@ impl<'a> Pathwise<'a> {
         Pathwise {
             world,
             starts,
-            horizon,
             optimiser: Optimiser::new(device, adam, parameters),
-            model_trace: Trace::new(device, &model.ensemble().shape, rows),
+            adjoint: Adjoint::new(world, rows),
             adversary_trace: Trace::new(device, &networks.shape, starts),
             gradient: device.zeros(parameters),
             step_gradient: device.zeros(parameters),
+            reach: device.upload(&adversary.set.reach),
             states: device.zeros((horizon + 1) * rows * ds),
             actions: device.zeros(horizon * rows * da),
             status: device.zeros(horizon * rows),
-            reach: device.upload(&adversary.set.reach),
             s: device.zeros(rows * ds),
             a: device.zeros(rows * da),
-            n: device.zeros(rows * ds),
+            next: device.zeros(rows * ds),
             running: device.zeros(rows),
-            inputs: device.zeros(rows * (ds + da)),
             shifts: device.zeros(rows * ds),
             noise: device.zeros(starts * ds),
-            weights: device.zeros(rows),
-            d_s: device.zeros(rows * ds),
-            d_a: device.zeros(rows * da),
-            d_n: device.zeros(rows * ds),
-            d_shifts: device.zeros(rows * ds),
-            d_inputs: device.zeros(model.particles() * rows * (ds + da)),
-            d_adversary_inputs: device.zeros(rows * (ds + da)),
+            d_next: device.zeros(rows * ds),
+            d_inputs: device.zeros(rows * (ds + da)),
             time: device.counter(),
         }
     }
@@ -95,6 +82,7 @@ impl<'a> Pathwise<'a> {
 
     /// dJ/d(parameters) of every restart, for tests.
     #[cfg(test)]
+    #[allow(dead_code)]
     pub fn gradient(
         &mut self,
         adversary: &Continuous,
@@ -109,14 +97,15 @@ impl<'a> Pathwise<'a> {
     fn forward(&mut self, adversary: &Continuous, starts: &[f32], stream: Stream) -> Vec<f64> {
         let device = self.world.device;
         let mut rollout = Rollout::new(self.world, Propagation::Shifted(adversary), starts);
+        let horizon = self.world.setting.horizon;
         let (states, actions, rows) = (self.s.len(), self.a.len(), self.running.len());
-        for t in 0..self.horizon {
+        for t in 0..horizon {
             device.copy_part(&rollout.states, 0, &mut self.states, t * states, states);
             device.copy_part(&rollout.status, 0, &mut self.status, t * rows, rows);
             rollout.step(stream);
             device.copy_part(&rollout.actions, 0, &mut self.actions, t * actions, actions);
         }
-        device.copy_part(&rollout.states, 0, &mut self.states, self.horizon * states, states);
+        device.copy_part(&rollout.states, 0, &mut self.states, horizon * states, states);
         let returns = rollout.returns(device).values;
         let mean = |group: &[f32]| group.iter().map(|&r| f64::from(r)).sum::<f64>() / group.len() as f64;
         returns.chunks_exact(self.starts).map(mean).collect()
@@ -125,11 +114,10 @@ impl<'a> Pathwise<'a> {
     fn backward(&mut self, adversary: &Continuous, stream: Stream) {
         let device = self.world.device;
         device.fill(&mut self.gradient, 0.0);
-        device.fill(&mut self.d_n, 0.0); // no reward follows the last step
-        for t in (0..self.horizon).rev() {
+        device.fill(&mut self.d_next, 0.0); // no reward follows the last step
+        for t in (0..self.world.setting.horizon).rev() {
             self.load(device, t);
-            self.recompute(adversary, stream, t);
-            self.back_one_step(adversary, t);
+            self.back_one_step(adversary, stream, t);
             device.add(&self.step_gradient, &mut self.gradient);
         }
     }
@@ -137,80 +125,52 @@ impl<'a> Pathwise<'a> {
     fn load(&mut self, device: &Device, t: usize) {
         let (states, actions, rows) = (self.s.len(), self.a.len(), self.running.len());
         device.copy_part(&self.states, t * states, &mut self.s, 0, states);
-        device.copy_part(&self.states, (t + 1) * states, &mut self.n, 0, states);
+        device.copy_part(&self.states, (t + 1) * states, &mut self.next, 0, states);
         device.copy_part(&self.actions, t * actions, &mut self.a, 0, actions);
         device.copy_part(&self.status, t * rows, &mut self.running, 0, rows);
     }
 
-    /// The forward pass of step t once more, this time keeping the activations.
-    fn recompute(&mut self, adversary: &Continuous, stream: Stream, t: usize) {
-        let World { device, model, .. } = *self.world;
-        self.world.inputs(&self.s, &self.a, &mut self.inputs);
-        model.ensemble().forward(device, Input::Shared(&self.inputs), &mut self.model_trace);
-        let own = Input::PerMember(&self.inputs);
+    /// From dJ/ds' in `d_next` to dJ/ds, left there for the step before, and to the adversary's parameters.
+    fn back_one_step(&mut self, adversary: &Continuous, stream: Stream, t: usize) {
+        let World { device, model, setting, ref units_in, ref bounds, .. } = *self.world;
+        let (ds, da) = (model.state_dim(), model.action_dim());
+        // What the step was.
+        self.adjoint.recompute(self.world, &self.s, &self.a);
+        let own = Input::PerMember(&self.adjoint.inputs);
         adversary.networks.forward(device, own, &mut self.adversary_trace);
         device.copy(self.adversary_trace.output().0, &mut self.shifts);
         device.scale_columns(&self.reach, &mut self.shifts);
         device.set(&mut self.time, t as u32);
         device.normals(noise_stream(stream), &self.time, &mut self.noise);
-    }
 
-    /// From dJ/ds' in `d_n` to dJ/ds, left in `d_n` for the step before, and to the adversary's parameters.
-    fn back_one_step(&mut self, adversary: &Continuous, t: usize) {
-        let World { device, model, setting, ref units_in, ref units_out, ref bounds } = *self.world;
-        let (ds, da) = (model.state_dim(), model.action_dim());
-        device.fill(&mut self.d_s, 0.0);
-        device.fill(&mut self.d_a, 0.0);
+        // Reward and model.
+        let step = Moment {
+            s: &self.s,
+            a: &self.a,
+            next: &self.next,
+            running: &self.running,
+            shift: Shift { amount: &self.shifts, power: adversary.set.power, noise: &self.noise },
+            weight: (setting.discount.powi(t as i32) / self.starts as f64) as f32,
+        };
+        self.adjoint.back(self.world, &step, &mut self.d_next);
 
-        // r(s, a, s')
-        device.fill(&mut self.weights, (setting.discount.powi(t as i32) / self.starts as f64) as f32);
-        device.tame_rows(&self.running, f32::MAX, &mut self.weights);
-        device.evaluate_gradient(
-            &setting.task.reward,
-            [&self.s, &self.a, &self.n],
-            &self.weights,
-            [&mut self.d_s, &mut self.d_a, &mut self.d_n],
-        );
-        device.tame_rows(&self.running, f32::MAX, &mut self.d_n);
-
-        // s' = s + offset + scale (μ + shift σ_e + σ_a ε)
-        let power = adversary.set.power;
-        let shift = Shift { amount: &self.shifts, power, noise: &self.noise };
-        let (output, d_output) = self.model_trace.output();
-        let members = model.particles();
-        let scale = &units_out[0];
-        device.shift_gradient(
-            model.head(),
-            members,
-            &shift,
-            output,
-            scale,
-            &self.d_n,
-            d_output,
-            &mut self.d_shifts,
-        );
-        device.scale_columns(&self.reach, &mut self.d_shifts);
-        device.copy(&self.d_shifts, self.adversary_trace.output().1);
-        let shared = Input::Shared(&self.inputs);
-        model.ensemble().backward(device, shared, &mut self.model_trace, None, Some(&mut self.d_inputs));
+        // η(s, a)
+        let Adjoint { inputs, d_shifts, d_s, d_a, .. } = &mut self.adjoint;
+        device.scale_columns(&self.reach, d_shifts);
+        device.copy(d_shifts, self.adversary_trace.output().1);
         adversary.networks.backward(
             device,
-            Input::PerMember(&self.inputs),
+            Input::PerMember(inputs),
             &mut self.adversary_trace,
             Some(&mut self.step_gradient),
-            Some(&mut self.d_adversary_inputs),
+            Some(&mut self.d_inputs),
         );
-        for d_inputs in [&self.d_inputs, &self.d_adversary_inputs] {
-            device.standardize_gradient(d_inputs, &units_in[1], (&mut self.d_s, ds), (&mut self.d_a, da));
-        }
-        if model.relative() {
-            device.add(&self.d_n, &mut self.d_s);
-        }
+        device.standardize_gradient(&self.d_inputs, &units_in[1], (d_s, ds), (d_a, da));
 
         // a = π(s)
-        device.clamp_gradient(&bounds[0], &bounds[1], &self.a, &mut self.d_a);
-        setting.policy.back(device, &self.s, &self.d_a, &mut self.d_s);
-        device.tame_rows(&self.running, f32::MAX, &mut self.d_s);
-        std::mem::swap(&mut self.d_s, &mut self.d_n);
+        device.clamp_gradient(&bounds[0], &bounds[1], &self.a, d_a);
+        setting.policy.back(device, &self.s, d_a, d_s);
+        device.still_running(&self.running, d_s);
+        std::mem::swap(d_s, &mut self.d_next);
     }
 }

@@ -148,7 +148,7 @@ pub(crate) fn search(
         let starts = draw(config.batch, iteration.child("starts"))?;
         pathwise.descend(&mut adversary, &starts, iteration);
         report.iterations += 1;
-        if report.iterations % config.check_every == 0 || report.iterations == config.iterations {
+        if report.iterations.is_multiple_of(config.check_every) || report.iterations == config.iterations {
             for (restart, value) in measure(&adversary).into_iter().enumerate() {
                 report.restarts[restart] = report.restarts[restart].min(value);
                 if value < report.lowest {

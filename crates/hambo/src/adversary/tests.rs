@@ -92,17 +92,22 @@ fn lowest(report: &SearchReport, optimiser: &str) -> f64 {
 
 #[test]
 fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
+    let sac = SacConfig {
+        rounds: 10,
+        episodes: 100,
+        updates: 250,
+        batch: 128,
+        hidden: vec![32, 32],
+        temperature: 0.02,
+        ..Default::default()
+    };
     let config = SearchConfig {
         hidden: vec![32, 32],
         restarts: 1,
-        sac: SacConfig {
-            rounds: 6,
-            episodes: 100,
-            updates: 250,
-            batch: 128,
-            hidden: vec![32, 32],
-            ..Default::default()
-        },
+        iterations: 150,
+        learning_rate: 1e-2,
+        tolerance: 1e-3,
+        sac,
         ..Default::default()
     };
     let report = run(&config);

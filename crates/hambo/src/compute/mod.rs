@@ -224,7 +224,7 @@ impl Adam {
 
 /// How particles see each other in SVGD.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Kernel {
     /// exp(−‖θ − θ'‖² / 2ℓ), the paper's with ℓ = 10.
     Rbf {
@@ -546,7 +546,8 @@ impl Device {
     }
 
     /// Books one step of every trajectory: returns ← returns + discount · reward, states ← next, and the
-    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity.
+    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity, and
+    /// a trajectory that diverges before its first reward counts the lowest number there is.
     #[allow(clippy::too_many_arguments)]
     pub fn account(
         &self,
@@ -664,10 +665,10 @@ impl Device {
         cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut());
     }
 
-    /// Rows of trajectories that no longer run ← 0; rows longer than `limit` are shortened to it.
-    pub fn tame_rows(&self, status: &Buffer<u32>, limit: f32, values: &mut Buffer) {
+    /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
+    pub fn still_running(&self, status: &Buffer<u32>, values: &mut Buffer) {
         let Device::Cpu(cpu) = self;
-        cpu.0.tame_rows(status.cpu(), limit, values.cpu_mut());
+        cpu.0.still_running(status.cpu(), values.cpu_mut());
     }
 
     /// to ← to + from

@@ -42,14 +42,28 @@ pub(crate) struct Layer {
 }
 
 impl Shape {
-    /// A shape with linear outputs. Errors on an empty or zero-width network.
+    /// Most layers that a network may have.
+    pub const DEEPEST: usize = 16;
+    /// Most parameters that an ensemble may have: with gradients and Adam's state, 16 GB.
+    const LARGEST: usize = 1_000_000_000;
+
+    /// A shape with linear outputs. Errors on a network that is empty, of zero width, or too large.
     pub fn new(members: usize, widths: Vec<usize>, hidden: Activation) -> Result<Self> {
+        let refused =
+            |expected: String| Error::setting("network", format!("{members} × {widths:?}"), expected);
         if members == 0 || widths.len() < 2 || widths.contains(&0) {
-            return Err(Error::setting(
-                "network",
-                format!("{members} × {widths:?}"),
-                "at least one member and widths of at least 1 for input, hidden layers and output",
+            return Err(refused(
+                "at least one member and widths of at least 1 for input, hidden layers and output".to_owned(),
             ));
+        }
+        if widths.len() - 1 > Self::DEEPEST {
+            return Err(refused(format!("at most {} layers", Self::DEEPEST)));
+        }
+        let parameters = widths
+            .windows(2)
+            .try_fold(0usize, |sum, w| w[0].checked_add(1)?.checked_mul(w[1])?.checked_add(sum));
+        if parameters.and_then(|n| n.checked_mul(members)).is_none_or(|n| n > Self::LARGEST) {
+            return Err(refused(format!("at most {} parameters in all members", Self::LARGEST)));
         }
         Ok(Shape { members, widths, hidden, output: Activation::Linear })
     }

@@ -10,5 +10,6 @@ mod transitions;
 pub use d4rl::{Loaded, read_d4rl, write_d4rl};
 pub use hdf5::{Entry, attributes, describe};
 pub use split::Split;
+pub(crate) use split::check_holdout;
 pub use standardize::{Standardizer, refuse_constant_columns};
 pub use transitions::{Columns, Transitions};

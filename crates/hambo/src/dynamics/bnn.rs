@@ -3,7 +3,7 @@
 
 use super::calibration::{calibration_error, recalibrate};
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
-use crate::data::{Split, Standardizer, Transitions};
+use crate::data::{Split, Standardizer, Transitions, check_holdout};
 use crate::nn::{Ensemble, Optimiser, Trace};
 use crate::progress::Progress;
 use crate::rng::Stream;
@@ -92,6 +92,13 @@ impl BnnConfig {
         positive("particles", self.particles as f64, self.particles > 0)?;
         positive("steps", f64::from(self.steps), self.steps > 0)?;
         positive("batch", self.batch as f64, self.batch > 0)?;
+        if self.batch > 1_000_000 {
+            return Err(Error::setting("batch", self.batch, "at most 1000000 rows"));
+        }
+        if self.hidden.contains(&0) {
+            return Err(Error::setting("hidden", format!("{:?}", self.hidden), "widths of at least 1"));
+        }
+        check_holdout(self.holdout)?;
         positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
         positive("patience", f64::from(self.patience), self.patience > 0)?;
         positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
@@ -143,6 +150,7 @@ pub struct Bnn {
     pub(super) head: Gaussian,
     pub(super) tau: Vec<f32>,
     pub(super) report: FitReport,
+    pub(super) held_out: Split,
 }
 
 /// Predicted next states in the units of the state, each `[rows, state]`.
@@ -197,8 +205,9 @@ impl Bnn {
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
             },
+            held_out: Split { train: Vec::new(), ..split.clone() },
         };
-        model.train(device, data, split, stream.child("minibatches"), progress)?;
+        device.run(|| model.train(device, data, split, stream.child("minibatches"), progress))?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
         model.calibrate(device, data, &split.calibration);
         Ok(model)
@@ -226,6 +235,7 @@ impl Bnn {
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
             },
+            held_out: Split { train: vec![], validation: vec![], calibration: vec![], by_episode: true },
             ensemble,
         }
     }
@@ -289,9 +299,9 @@ impl Bnn {
                     )));
                 }
                 let n = parameters / members;
-                for k in 0..members {
-                    if nll[k] < self.report.validation_nll[k] {
-                        self.report.validation_nll[k] = nll[k];
+                for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                    if now < *lowest {
+                        *lowest = now;
                         device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
                         last_improvement = done;
                     }
@@ -321,6 +331,21 @@ impl Bnn {
 
     /// (s' − μ_Θ) / σ_Θ on logged rows, one list a dimension.
     pub fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        self.residuals(device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
+    }
+
+    /// (s' − μ_Θ) / σ_{Θ,e} on logged rows, one list a dimension.
+    pub fn epistemic_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        self.residuals(device, data, rows, |epistemic, _| epistemic.sqrt())
+    }
+
+    fn residuals(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        rows: &[u32],
+        unit: impl Fn(f32, f32) -> f32,
+    ) -> Vec<Vec<f32>> {
         let ds = self.state_dim;
         let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
         for rows in rows.chunks(CHUNK) {
@@ -328,7 +353,7 @@ impl Bnn {
             let [mean, epistemic, aleatoric] = self.moments(device, &x, rows.len());
             let y = device.download(&y);
             for i in 0..y.len() {
-                residuals[i % ds].push((y[i] - mean[i]) / (epistemic[i] + aleatoric[i]).sqrt());
+                residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
             }
         }
         residuals
@@ -416,6 +441,22 @@ impl Bnn {
     pub fn report(&self) -> &FitReport {
         &self.report
     }
+    /// Rows of the data that the networks were not trained on; its list of training rows is empty.
+    pub fn held_out(&self) -> &Split {
+        &self.held_out
+    }
+    /// An error if these cannot be the data that the model was fitted on.
+    pub fn check_data(&self, data: &Transitions) -> Result<()> {
+        let n: usize = self.report.rows.iter().sum();
+        if n != data.len() {
+            return Err(Error::Mismatch(format!(
+                "the model was fitted on {n} transitions, these data have {}; its uncertainty is calibrated on rows \
+                 held out of its own data",
+                data.len()
+            )));
+        }
+        Ok(())
+    }
     /// The networks.
     pub fn ensemble(&self) -> &Ensemble {
         &self.ensemble
@@ -457,4 +498,18 @@ fn broken_particles(nll: &[f64], dims: usize) -> Vec<usize> {
     sorted.sort_by(f64::total_cmp);
     let median = sorted[(sorted.len() - 1) / 2];
     (0..nll.len()).filter(|&k| nll[k] > median + dims as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_particle_is_broken_if_it_is_a_nat_a_dimension_worse_than_the_median() {
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.2, -3.1, -2.8], 3), [2]);
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.0, -3.1, -2.8], 3), [] as [usize; 0]);
+        assert_eq!(broken_particles(&[5.0, -3.0, 5.0, -3.0, -3.0], 1), [0, 2]);
+        assert_eq!(broken_particles(&[7.0, 0.0], 2), [0], "of two the better one is the measure");
+        assert_eq!(broken_particles(&[7.0], 2), [] as [usize; 0]);
+    }
 }

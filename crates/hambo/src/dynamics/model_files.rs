@@ -2,15 +2,17 @@
 
 use super::bnn::{Bnn, BnnConfig, FitReport};
 use crate::compute::{Device, Gaussian, Shape};
-use crate::data::Standardizer;
-use crate::files::write_atomically;
+use crate::data::{Split, Standardizer};
+use crate::files::write_together;
 use crate::nn::Ensemble;
 use crate::{Error, Result};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "hambo/bnn/1";
+const DESCRIPTION: &str = "model.json";
+const TENSORS: &str = "model.safetensors";
 const PARAMS: &str = "params";
 
 #[derive(Serialize, Deserialize)]
@@ -26,11 +28,17 @@ struct Description {
     targets: Standardizer,
     tau: Vec<f32>,
     report: FitReport,
+    held_out: Split,
 }
 
 impl Bnn {
-    /// Writes `model.safetensors` and `model.json` into `folder`, which must exist.
+    /// Writes `model.json` and `model.safetensors` into `folder`, which must exist: both or none.
     pub fn save(&self, device: &Device, folder: &Path) -> Result<()> {
+        write_together(&self.files(device, folder)?)
+    }
+
+    /// What [`Bnn::save`] writes, for a caller who has more to write with it.
+    pub fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let shape = &self.ensemble.shape;
         let description = Description {
             schema: SCHEMA.to_owned(),
@@ -43,39 +51,43 @@ impl Bnn {
             targets: self.targets.clone(),
             tau: self.tau.clone(),
             report: self.report.clone(),
+            held_out: self.held_out.clone(),
         };
+        let path = folder.join(DESCRIPTION);
+        let mut text =
+            serde_json::to_vec_pretty(&description).map_err(|e| Error::file(&path, e.to_string()))?;
+        text.push(b'\n');
+
+        let tensor_path = folder.join(TENSORS);
+        let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
         let params = device.download(&self.ensemble.params);
         let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
-        write_atomically(&folder.join("model.safetensors"), |path| {
-            let tensor = TensorView::new(Dtype::F32, vec![shape.members, shape.parameters()], &bytes)
-                .map_err(|e| Error::file(path, e.to_string()))?;
-            safetensors::serialize_to_file([(PARAMS, tensor)], None, path)
-                .map_err(|e| Error::file(path, format!("cannot write: {e}")))
-        })?;
-        write_atomically(&folder.join("model.json"), |path| {
-            let text =
-                serde_json::to_string_pretty(&description).map_err(|e| Error::file(path, e.to_string()))?;
-            std::fs::write(path, text + "\n").map_err(|e| Error::io(path, "write", e))
-        })
+        let tensor = TensorView::new(Dtype::F32, vec![shape.members, shape.parameters()], &bytes);
+        let tensors = safetensors::serialize([(PARAMS, tensor.map_err(problem)?)], None).map_err(problem)?;
+        Ok(vec![(path, text), (tensor_path, tensors)])
     }
 
     /// Reads what [`Bnn::save`] wrote. The files are not trusted: every size is checked against the others.
     pub fn load(device: &Device, folder: &Path) -> Result<Self> {
-        let path = folder.join("model.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
-        let d: Description = serde_json::from_str(&text).map_err(|e| Error::file(&path, e.to_string()))?;
+        let path = folder.join(DESCRIPTION);
+        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+        let d: Description = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::file(&path, format!("does not describe a fitted model: {e}")))?;
         if d.schema != SCHEMA {
             return Err(Error::file(
                 &path,
                 format!("schema is {:?}, this version reads {SCHEMA:?}", d.schema),
             ));
         }
-        d.config.validate()?;
-        let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden)?;
-        let width = d.state_dim + d.action_dim;
-        let fits = shape.inputs() == width
-            && shape.outputs() == 2 * d.head.dims
-            && d.head.dims == d.state_dim
+        let named = |e: Error| Error::file(&path, e.to_string());
+        d.config.validate().map_err(named)?;
+        let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden).map_err(named)?;
+        let width = shape.inputs();
+        let fits = d.state_dim.checked_add(d.action_dim) == Some(width)
+            && d.state_dim.checked_mul(2) == Some(shape.outputs())
+            && d.shape == shape
+            && d.config.particles == shape.members
+            && d.head == (Gaussian { dims: d.state_dim, floor: d.config.std_floor })
             && [&d.inputs.mean, &d.inputs.std].iter().all(|v| v.len() == width)
             && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == d.state_dim);
         if !fits {
@@ -86,15 +98,29 @@ impl Bnn {
         }
         let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
         let numbers = [&d.inputs.mean, &d.inputs.std, &d.targets.mean, &d.targets.std, &d.tau];
-        if !numbers.iter().all(|v| finite(v)) || d.inputs.std.iter().chain(&d.targets.std).any(|&s| s <= 0.0)
-        {
-            return Err(Error::file(&path, "units and temperatures must be finite, deviations positive"));
+        let deviations_hold = d.inputs.std.iter().chain(&d.targets.std).all(|&s| s > 0.0);
+        if !numbers.iter().all(|v| finite(v)) || !deviations_hold || d.tau.iter().any(|&t| t < 0.0) {
+            let problem =
+                "units and temperatures must be finite, deviations positive, temperatures not negative";
+            return Err(Error::file(&path, problem));
+        }
+        if !(d.head.floor > 0.0 && d.head.floor.is_finite()) {
+            let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
+            return Err(Error::file(&path, problem));
         }
 
-        let path = folder.join("model.safetensors");
+        let n: usize = d.report.rows.iter().fold(0, |sum, &rows| sum.saturating_add(rows));
+        let mut held_out = d.held_out.validation.iter().chain(&d.held_out.calibration);
+        if held_out.any(|&row| row as usize >= n) {
+            return Err(Error::file(&path, format!("held-out rows beyond the {n} rows of its data")));
+        }
+
+        let path = folder.join(TENSORS);
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|e| Error::file(&path, e.to_string()))?;
-        let tensor = tensors.tensor(PARAMS).map_err(|e| Error::file(&path, e.to_string()))?;
+        let damaged =
+            |e: SafeTensorError| Error::file(&path, format!("not a safetensors file, or a damaged one: {e}"));
+        let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
+        let tensor = tensors.tensor(PARAMS).map_err(damaged)?;
         let expected = [shape.members, shape.parameters()];
         if tensor.dtype() != Dtype::F32 || tensor.shape() != expected {
             return Err(Error::file(
@@ -117,6 +143,7 @@ impl Bnn {
             head: d.head,
             tau: d.tau,
             report: d.report,
+            held_out: d.held_out,
         })
     }
 }

@@ -12,6 +12,9 @@ use crate::{Error, Result};
 /// Episodes that are simulated side by side.
 const BATCH: usize = 1000;
 
+/// Transitions collected at the most: all of them are kept in memory until they are written.
+const MOST_STEPS: usize = 100_000_000;
+
 /// Discounted returns of `episodes` episodes of `horizon` steps, from the environment's own rewards.
 #[allow(clippy::too_many_arguments)]
 pub fn simulate(
@@ -70,8 +73,8 @@ pub fn collect(
     progress: &dyn Progress,
 ) -> Result<Transitions> {
     let task = env.task()?;
-    if steps < 2 {
-        return Err(Error::setting("steps", steps, "at least 2 transitions"));
+    if !(2..=MOST_STEPS).contains(&steps) {
+        return Err(Error::setting("steps", steps, format!("2 to {MOST_STEPS} transitions")));
     }
     for behaviour in behaviours {
         behaviour.policy.check_task(&task)?;

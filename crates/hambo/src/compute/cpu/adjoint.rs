@@ -120,15 +120,12 @@ impl Cpu {
         }
     }
 
-    /// Rows of trajectories that are no longer running ← 0; rows whose norm exceeds `limit` are shortened.
-    pub fn tame_rows(&self, status: &[u32], limit: f32, values: &mut [f32]) {
+    /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
+    pub fn still_running(&self, status: &[u32], values: &mut [f32]) {
         let width = values.len() / status.len();
         for (row, &status) in values.chunks_exact_mut(width).zip(status) {
-            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
-            if status != Status::Running as u32 || !norm.is_finite() {
+            if status != Status::Running as u32 || row.iter().any(|x| !x.is_finite()) {
                 row.fill(0.0);
-            } else if norm > limit {
-                row.iter_mut().for_each(|x| *x *= limit / norm);
             }
         }
     }

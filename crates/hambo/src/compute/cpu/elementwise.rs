@@ -75,7 +75,7 @@ impl Cpu {
         members: usize,
         output: &[f32],
         targets: &[f32],
-        mut d_output: Option<&mut [f32]>,
+        d_output: Option<&mut [f32]>,
         losses: &mut [f64],
     ) {
         let d = head.dims;
@@ -86,7 +86,7 @@ impl Cpu {
         partials.clear();
         partials.resize(members * blocks, 0.0);
         let sums = Parts::new(&mut partials);
-        let d_output = d_output.as_deref_mut().map(Parts::new);
+        let d_output = d_output.map(Parts::new);
         self.parallel(members * blocks, |unit| {
             let (member, first) = (unit / blocks, unit % blocks * ROWS);
             let mut sum = 0.0f64;
@@ -220,7 +220,7 @@ impl Cpu {
             if status[row] == Status::Running as u32 {
                 if reward.is_finite() {
                     lowest[row] = lowest[row].min(reward);
-                    returns[row] += discount * reward;
+                    returns[row] = saturating(returns[row] + discount * reward);
                     let next = &next[row * ds..][..ds];
                     if next.iter().all(|x| x.is_finite()) {
                         states[row * ds..][..ds].copy_from_slice(next);
@@ -234,7 +234,8 @@ impl Cpu {
                 }
                 status[row] = Status::Diverged as u32;
             }
-            returns[row] += discount * if lowest[row].is_finite() { lowest[row] } else { f32::MIN };
+            let lowest = if lowest[row].is_finite() { lowest[row] } else { f32::MIN };
+            returns[row] = saturating(returns[row] + discount * lowest);
         }
     }
 
@@ -263,16 +264,22 @@ impl Cpu {
         });
     }
 
-    /// Limits each column to its range.
+    /// Limits each column to its range. NaN stays: `f32::max` would make it the lower limit.
     pub fn clamp(&self, low: &[f32], high: &[f32], values: &mut [f32]) {
         vectorised(|| {
             for row in values.chunks_exact_mut(low.len()) {
                 for ((v, &low), &high) in row.iter_mut().zip(low).zip(high) {
-                    *v = v.max(low).min(high);
+                    *v = if *v < low { low } else { *v };
+                    *v = if *v > high { high } else { *v };
                 }
             }
         });
     }
+}
+
+/// A sum of rewards that stays within the finite numbers: of +∞ and −∞ no mean can be taken.
+fn saturating(sum: f32) -> f32 {
+    sum.clamp(f32::MIN, f32::MAX)
 }
 
 /// Mean and variances of the mixture of all members in one output.

@@ -189,11 +189,9 @@ impl<'a> Input<'a, [f32]> {
     }
 }
 
-/// Views of several buffers for parallel writing, without an allocation (no network here is deeper).
+/// Views of several buffers for parallel writing, without an allocation.
 fn with_parts<R>(buffers: &mut [Buffer], work: impl FnOnce(&[Parts<'_, f32>]) -> R) -> R {
-    const DEEPEST: usize = 16;
-    assert!(buffers.len() <= DEEPEST, "networks of more than {DEEPEST} layers are not supported");
-    let mut parts = [Parts::new(&mut []); DEEPEST];
+    let mut parts = [Parts::new(&mut []); Shape::DEEPEST];
     let n = buffers.len();
     for (part, buffer) in parts.iter_mut().zip(buffers) {
         *part = Parts::new(buffer.cpu_mut());
@@ -216,11 +214,17 @@ fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut
             let sums = row.iter_mut().zip(bias);
             match layer.activation {
                 Activation::Linear => sums.for_each(|(v, b)| *v += b),
-                Activation::Relu => sums.for_each(|(v, b)| *v = (*v + b).max(0.0)),
+                Activation::Relu => sums.for_each(|(v, b)| *v = relu(*v + b)),
                 Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
             }
         }
     });
+}
+
+/// max(x, 0), which keeps NaN: `f32::max` would make it a sound-looking 0.
+#[inline(always)]
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
 }
 
 /// delta ← delta · activation'(sum), from the activation itself.

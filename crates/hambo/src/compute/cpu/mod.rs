@@ -13,6 +13,9 @@ use crate::{Error, Result};
 use rayon::prelude::*;
 use std::{marker::PhantomData, ops::Range, sync::Mutex};
 
+/// Threads that a user may ask for; thousands only keep the system busy with starting them.
+const MOST_THREADS: usize = 1024;
+
 /// A pool of threads.
 pub(crate) struct Cpu {
     pool: rayon::ThreadPool,
@@ -24,6 +27,9 @@ pub(crate) struct Cpu {
 impl Cpu {
     /// A pool of `threads`, or of one per core.
     pub fn new(threads: Option<usize>) -> Result<Self> {
+        if let Some(threads) = threads.filter(|n| !(1..=MOST_THREADS).contains(n)) {
+            return Err(Error::setting("threads", threads, format!("1 to {MOST_THREADS}")));
+        }
         let threads = threads.unwrap_or(0); // rayon: 0 = one per core
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

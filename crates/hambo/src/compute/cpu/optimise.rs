@@ -117,7 +117,8 @@ impl Cpu {
                 unsafe {
                     let all = std::slice::from_raw_parts(params.start, params.len);
                     mixing.direction(all, gradient, n, chunk.clone(), |i, direction| {
-                        moments.update(params.take(of(i)), direction, m.take(of(i)), v.take(of(i)));
+                        let (p, m, v) = (params.take(of(i)), m.take(of(i)), v.take(of(i)));
+                        vectorised(|| moments.update(p, direction, m, v));
                     });
                 }
             }
@@ -180,7 +181,8 @@ impl Cpu {
                 for i in 0..members {
                     for j in 0..i {
                         let of = |i: usize| &params[i * n + chunk.start..i * n + chunk.end];
-                        sums[i * members + j] += f64::from(vectorised(|| squared_distance(of(i), of(j))));
+                        let (a, b) = (of(i), of(j));
+                        sums[i * members + j] += f64::from(vectorised(|| squared_distance(a, b)));
                     }
                 }
             }
@@ -226,27 +228,31 @@ impl Mixing {
         let width = chunk.len();
         DIRECTIONS.with_borrow_mut(|directions| {
             directions.resize(directions.len().max(self.members * CHUNK), 0.0);
-            vectorised(|| {
-                for i in 0..self.members {
-                    let out = &mut directions[i * CHUNK..][..width];
-                    out.fill(0.0);
-                    for j in 0..self.members {
-                        let (a, b) =
-                            (self.gradients[i * self.members + j], self.params[i * self.members + j]);
-                        if a == 0.0 && b == 0.0 {
-                            continue; // particles too far apart to see each other
-                        }
-                        let of = j * n + chunk.start..j * n + chunk.end;
-                        for ((o, g), p) in out.iter_mut().zip(&gradient[of.clone()]).zip(&params[of]) {
-                            *o += a * g + b * p;
-                        }
+            for i in 0..self.members {
+                let out = &mut directions[i * CHUNK..][..width];
+                out.fill(0.0);
+                for j in 0..self.members {
+                    let (a, b) = (self.gradients[i * self.members + j], self.params[i * self.members + j]);
+                    if a == 0.0 && b == 0.0 {
+                        continue; // particles too far apart to see each other
                     }
+                    let of = j * n + chunk.start..j * n + chunk.end;
+                    let (gradient, params) = (&gradient[of.clone()], &params[of]);
+                    vectorised(|| add_scaled(out, a, gradient, b, params));
                 }
-                for i in 0..self.members {
-                    take(i, &directions[i * CHUNK..][..width]);
-                }
-            });
+            }
+            for i in 0..self.members {
+                take(i, &directions[i * CHUNK..][..width]);
+            }
         });
+    }
+}
+
+/// out ← out + a · x + b · y
+#[inline(always)]
+fn add_scaled(out: &mut [f32], a: f32, x: &[f32], b: f32, y: &[f32]) {
+    for ((o, x), y) in out.iter_mut().zip(x).zip(y) {
+        *o += a * x + b * y;
     }
 }
 

@@ -1,0 +1,96 @@
+//! Help, `collect`, `return`, `inspect`.
+
+use super::*;
+
+#[test]
+fn help_of_every_command_says_what_it_does_and_shows_an_example() {
+    let place = Place::new();
+    let help = place.succeeds("--help");
+    assert!(help.contains("How badly could this policy do, given only what these logs know?"), "{help}");
+    for command in ["demo", "evaluate", "return", "collect", "inspect"] {
+        assert!(help.contains(command), "{help}");
+        let help = place.succeeds(&format!("{command} --help"));
+        assert!(help.contains(&format!("\n  hambo {command}")), "no example in: {help}");
+        // Every option has its sentence: a line that names one is followed by text or carries it.
+        for (line, next) in help.lines().zip(help.lines().skip(1)).filter(|(l, _)| l.contains("  --")) {
+            let beside = line.trim_start().split_once("  ");
+            let told =
+                beside.is_some_and(|(_, text)| !text.trim().is_empty()) || next.starts_with("          ");
+            assert!(told, "{command}: nothing about {line}");
+        }
+    }
+    let version = place.succeeds("--version");
+    assert_eq!(version, format!("hambo {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn no_command_and_unknown_ones_are_misuse() {
+    let place = Place::new();
+    place.misuses("", &["Usage: hambo <COMMAND>", "evaluate"]);
+    place.misuses("evaluat", &["unrecognized subcommand 'evaluat'", "'evaluate'"]);
+    place.misuses("inspect", &["required arguments were not provided", "<PATH>"]);
+    place.misuses("inspect a.hdf5 --jsn", &["unexpected argument '--jsn'", "'--json'"]);
+}
+
+#[test]
+fn collect_writes_the_same_file_for_the_same_seed_only() {
+    let place = Place::with_data();
+    let said = place.succeeds(&COLLECT.replace("data.hdf5", "again.hdf5"));
+    assert_eq!(said, "again.hdf5: 600 transitions in 40 episodes of point-safety\n");
+    place.succeeds(&COLLECT.replace("--seed 1", "--seed 2").replace("data.hdf5", "other.hdf5"));
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert!(read("data.hdf5") == read("again.hdf5"));
+    assert!(read("data.hdf5") != read("other.hdf5"));
+    place.succeeds(&COLLECT.replace("--seed 1", "--seed 2")); // an existing file is replaced
+    let old = |name: &str| place.json(&format!("inspect {name} --json"))["columns"].clone();
+    assert_eq!(old("data.hdf5"), old("other.hdf5"));
+    assert_eq!(place.listing().len(), 4, "no temporary files");
+}
+
+#[test]
+fn collect_alternates_between_policies_and_noises() {
+    let place = Place::new();
+    place.succeeds(
+        "collect --env point-safety --policy builtin:waypoint,y=1.6 builtin:waypoint,y=2 --noise 0 0.1 \
+         --steps 60 --out a.hdf5",
+    );
+    let found = place.json("inspect a.hdf5 --json");
+    assert_eq!(found["episodes"], 4);
+    assert_eq!(found["attributes"]["policy"], "builtin:waypoint,y=1.6 builtin:waypoint,y=2");
+    assert_eq!(found["attributes"]["noise"], "0 0.1");
+}
+
+#[test]
+fn inspect_tells_what_collect_wrote() {
+    let place = Place::with_data();
+    let found = place.json("inspect data.hdf5 --json");
+    assert_eq!(found["schema"], "hambo/1");
+    for (name, value) in [("transitions", 600), ("state_dim", 2), ("action_dim", 2), ("episodes", 40)] {
+        assert_eq!(found[name], value, "{name}");
+    }
+    assert_eq!((&found["terminals"], &found["timeouts"]), (&0.into(), &40.into()));
+    assert_eq!(found["episode_length"], serde_json::json!({"mean": 15.0, "min": 15.0, "max": 15.0}));
+    assert_eq!(found["columns"].as_array().unwrap().len(), 5);
+    assert_eq!(found["attributes"]["env"], "point-safety");
+    assert_eq!(found["attributes"]["seed"], "1");
+    let text = place.succeeds("inspect data.hdf5");
+    for part in ["600 transitions", "states of 2", "episodes     40", "observations", "float32", "[600, 2]"] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn return_gives_the_truth_with_its_error() {
+    let place = Place::new();
+    let line = "return --env pendulum --policy builtin:swing-up --horizon 50 --episodes 100";
+    let found = place.json(&format!("{line} --json"));
+    assert_eq!(found["schema"], "hambo/1");
+    let number = |name: &str| found[name].as_f64().unwrap();
+    assert!(number("min") < number("value") && number("value") < number("max"));
+    assert!((number("std_error") * 10.0 - number("std")).abs() < 1e-9);
+    assert_eq!(found, place.json(&format!("{line} --threads 1 --json")));
+    assert_ne!(found["value"], place.json(&format!("{line} --seed 1 --json"))["value"]);
+    assert!(place.succeeds(line).contains("over 100 episodes"));
+    let gain = place.json(&format!("{} --json", line.replace("swing-up", "swing-up,angle=-1,energy=-2")));
+    assert!(gain["value"].as_f64().unwrap() < number("value"), "gains reach the controller");
+}

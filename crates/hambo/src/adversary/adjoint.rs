@@ -1,0 +1,92 @@
+//! One step back through the learned model, shared by everything that follows gradients along trajectories.
+
+use crate::compute::{Buffer, Input, Shift};
+use crate::nn::Trace;
+use crate::rollout::World;
+
+/// Room for one step of a backward pass over `rows` trajectories.
+pub(crate) struct Adjoint {
+    trace: Trace,
+    /// The networks' inputs at the step: (s, a) standardized.
+    pub inputs: Buffer,
+    weights: Buffer,
+    d_inputs: Buffer,
+    /// dJ/d(amount of the shift).
+    pub d_shifts: Buffer,
+    /// dJ/ds and dJ/da as far as they are known.
+    pub d_s: Buffer,
+    pub d_a: Buffer,
+}
+
+/// The step to go back through.
+pub(crate) struct Moment<'a> {
+    pub s: &'a Buffer,
+    pub a: &'a Buffer,
+    pub next: &'a Buffer,
+    /// Which trajectories were running.
+    pub running: &'a Buffer<u32>,
+    pub shift: Shift<'a>,
+    /// Weight of the step's reward in J.
+    pub weight: f32,
+}
+
+impl Adjoint {
+    pub fn new(world: &World<'_>, rows: usize) -> Self {
+        let World { device, model, .. } = *world;
+        let (ds, da) = (model.state_dim(), model.action_dim());
+        Adjoint {
+            trace: Trace::new(device, &model.ensemble().shape, rows),
+            inputs: device.zeros(rows * (ds + da)),
+            weights: device.zeros(rows),
+            d_inputs: device.zeros(model.particles() * rows * (ds + da)),
+            d_shifts: device.zeros(rows * ds),
+            d_s: device.zeros(rows * ds),
+            d_a: device.zeros(rows * da),
+        }
+    }
+
+    /// Recomputes the networks' forward pass at (s, a), this time keeping the activations.
+    pub fn recompute(&mut self, world: &World<'_>, s: &Buffer, a: &Buffer) {
+        world.inputs(s, a, &mut self.inputs);
+        world.model.ensemble().forward(world.device, Input::Shared(&self.inputs), &mut self.trace);
+    }
+
+    /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward and model; adds the reward's
+    /// part to `d_next` itself. [`Adjoint::recompute`] must have seen the same step.
+    pub fn back(&mut self, world: &World<'_>, step: &Moment<'_>, d_next: &mut Buffer) {
+        let World { device, model, setting, ref units_in, ref units_out, .. } = *world;
+        let (ds, da) = (model.state_dim(), model.action_dim());
+        device.fill(&mut self.d_s, 0.0);
+        device.fill(&mut self.d_a, 0.0);
+        // r(s, a, s')
+        device.fill(&mut self.weights, step.weight);
+        device.still_running(step.running, &mut self.weights);
+        device.evaluate_gradient(
+            &setting.task.reward,
+            [step.s, step.a, step.next],
+            &self.weights,
+            [&mut self.d_s, &mut self.d_a, &mut *d_next],
+        );
+        device.still_running(step.running, d_next);
+        // s' = s + offset + scale (μ + amount σ_e + σ_a ε)
+        let (output, d_output) = self.trace.output();
+        let scale = &units_out[0];
+        let members = model.particles();
+        device.shift_gradient(
+            model.head(),
+            members,
+            &step.shift,
+            output,
+            scale,
+            d_next,
+            d_output,
+            &mut self.d_shifts,
+        );
+        let input = Input::Shared(&self.inputs);
+        model.ensemble().backward(device, input, &mut self.trace, None, Some(&mut self.d_inputs));
+        device.standardize_gradient(&self.d_inputs, &units_in[1], (&mut self.d_s, ds), (&mut self.d_a, da));
+        if model.relative() {
+            device.add(d_next, &mut self.d_s);
+        }
+    }
+}

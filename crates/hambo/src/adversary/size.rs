@@ -1,0 +1,112 @@
+//! β: how large the confidence set is.
+
+use super::trajectory::{TrajectoryBeta, trajectory_beta};
+use crate::data::Transitions;
+use crate::dynamics::Bnn;
+use crate::hallucination::ConfidenceSet;
+use crate::progress::Progress;
+use crate::rollout::World;
+use crate::stats::{empirical_quantile, normal_quantile};
+use crate::{Error, Result};
+use serde::Serialize;
+use std::str::FromStr;
+
+/// How the size of the confidence set is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beta {
+    /// From held-out trajectories, see [`super::trajectory`]; 1 where the data have too few episodes.
+    Trajectory,
+    /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
+    Gaussian,
+    /// Per dimension from held-out single steps, by split-conformal prediction.
+    Conformal,
+    /// τ² σ²_e, the paper's Section 4.1 to the letter.
+    Literal,
+    /// A number; 1 is the paper's choice.
+    Fixed(f64),
+}
+
+impl FromStr for Beta {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "trajectory" => Ok(Beta::Trajectory),
+            "gaussian" => Ok(Beta::Gaussian),
+            "conformal" => Ok(Beta::Conformal),
+            "literal" => Ok(Beta::Literal),
+            number => match number.parse() {
+                Ok(beta) if beta >= 0.0 && f64::is_finite(beta) => Ok(Beta::Fixed(beta)),
+                _ => Err(Error::setting(
+                    "beta",
+                    text,
+                    "trajectory, gaussian, conformal, literal, or a number that is not negative",
+                )),
+            },
+        }
+    }
+}
+
+/// The set that was chosen, and what it covers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetReport {
+    /// Which rule chose it.
+    pub rule: String,
+    /// β, where one number says it.
+    pub beta: Option<f64>,
+    /// Reach per dimension in units of σ_e: β τ.
+    pub reach: Vec<f32>,
+    /// Share of held-out single steps that lie within the set in every dimension.
+    pub one_step_coverage: f64,
+    /// The trajectories that it was measured on.
+    pub trajectory: Option<TrajectoryBeta>,
+}
+
+/// Chooses the set for a failure probability δ of the model.
+pub(crate) fn confidence_set(
+    world: &World<'_>,
+    data: &Transitions,
+    beta: Beta,
+    delta: f64,
+    progress: &dyn Progress,
+) -> Result<(ConfidenceSet, SetReport)> {
+    let model: &Bnn = world.model;
+    let ratios = model.epistemic_residuals(world.device, data, &model.held_out().calibration);
+    let mut trajectory = None;
+    let (rule, beta, set) = match beta {
+        Beta::Fixed(beta) => ("fixed".to_owned(), Some(beta), ConfidenceSet::new(model, beta)?),
+        Beta::Literal => ("literal".to_owned(), None, ConfidenceSet::literal(model)),
+        Beta::Gaussian => {
+            let beta = normal_quantile(1.0 - delta / (2.0 * model.state_dim() as f64));
+            ("gaussian".to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)
+        }
+        Beta::Conformal => {
+            let n = model.held_out().calibration.len() as f64;
+            let level = ((1.0 - delta / model.state_dim() as f64) * (n + 1.0) / n).min(1.0);
+            let quantile = |z: &Vec<f32>| {
+                let mut sorted: Vec<f64> = z.iter().map(|z| f64::from(z.abs())).collect();
+                sorted.sort_by(f64::total_cmp);
+                empirical_quantile(&sorted, level) as f32
+            };
+            let set = ConfidenceSet {
+                reach: ratios.iter().map(quantile).collect(),
+                ..ConfidenceSet::new(model, 1.0)?
+            };
+            ("conformal".to_owned(), None, set)
+        }
+        Beta::Trajectory => {
+            trajectory = trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, progress);
+            let beta = trajectory.as_ref().map_or(1.0, |t| t.beta);
+            let rule =
+                if trajectory.is_some() { "trajectory" } else { "1 (too few episodes for trajectory)" };
+            (rule.to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)
+        }
+    };
+    let n = ratios[0].len();
+    let literal = set.power == crate::compute::Power::Variance;
+    let inside = |i: usize| ratios.iter().zip(&set.reach).all(|(z, reach)| z[i].abs() <= *reach);
+    let covered = (0..n).filter(|&i| !literal && inside(i)).count() as f64;
+    let one_step_coverage = if literal { f64::NAN } else { covered / n as f64 };
+    let report = SetReport { rule, beta, reach: set.reach.clone(), one_step_coverage, trajectory };
+    Ok((set, report))
+}

@@ -1,0 +1,304 @@
+//! How large the confidence set has to be, measured on whole logged trajectories.
+//!
+//! A coherent adversary adds up over the steps what honest errors average out, so the β that covers single
+//! steps is far too large for trajectories. Here held-out episodes are cut into segments; their logged
+//! actions are replayed in the model, with the worst shifts that first-order analysis finds; and β is the
+//! one at which the worst hallucinated return of a segment is not above the logged one, for all but a share
+//! δ of them. Episodes, not segments, are exchangeable: the quantile is that of the mean of the episodes'
+//! distributions, at the finite-sample level of their number (Dunn, Wasserman & Ramdas 2022, pooling CDFs).
+//!
+//! This is coverage on the behaviour's data. It says nothing about places the behaviour never went.
+
+use super::adjoint::{Adjoint, Moment};
+use crate::compute::{Buffer, Shift};
+use crate::data::Transitions;
+use crate::hallucination::ConfidenceSet;
+use crate::progress::Progress;
+use crate::rollout::World;
+use serde::Serialize;
+
+/// Lengths of segments, the longest first.
+const LENGTHS: [usize; 3] = [50, 20, 5];
+/// Largest β looked at.
+const LARGEST: f32 = 64.0;
+/// Rounds of doubling and halving β, and adjoints in each.
+const ROUNDS: usize = 16;
+const LINEARISATIONS: usize = 2;
+
+/// A measured β.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrajectoryBeta {
+    /// The size of the set.
+    pub beta: f64,
+    /// Steps of a segment.
+    pub segment_length: usize,
+    /// Segments looked at.
+    pub segments: usize,
+    /// Held-out episodes that they are from.
+    pub episodes: usize,
+    /// Level that so few episodes can attain: below 1 − δ the largest β_i was taken.
+    pub level: f64,
+    /// Share of segments that β = 1, the paper's set, covers.
+    pub coverage_of_one: f64,
+    /// Segments that no β up to 64 covers.
+    pub uncovered: usize,
+}
+
+/// Segments of held-out episodes, and the room to replay them.
+struct Replay<'a> {
+    world: &'a World<'a>,
+    length: usize,
+    /// τ per dimension.
+    tau: Vec<f32>,
+    starts: Buffer,
+    /// Logged actions, one buffer a step.
+    actions: Vec<Buffer>,
+    logged: Vec<f64>,
+    episode: Vec<usize>,
+}
+
+/// β for a failure probability δ; none where fewer than two held-out episodes have a segment.
+pub(crate) fn trajectory_beta(
+    world: &World<'_>,
+    data: &Transitions,
+    set: &ConfidenceSet,
+    delta: f64,
+    progress: &dyn Progress,
+) -> Option<TrajectoryBeta> {
+    let mut lengths = LENGTHS.into_iter().filter(|&l| l <= world.setting.horizon);
+    let replay = lengths.find_map(|length| Replay::new(world, data, set, length))?;
+    let betas = replay.smallest_covering(set, progress);
+    let (beta, level) = pooled_quantile(&betas, &replay.episode, 1.0 - delta);
+    let covered = betas.iter().filter(|&&b| b <= 1.0).count();
+    Some(TrajectoryBeta {
+        beta,
+        segment_length: replay.length,
+        segments: betas.len(),
+        episodes: replay.episodes(),
+        level,
+        coverage_of_one: covered as f64 / betas.len() as f64,
+        uncovered: betas.iter().filter(|&&b| b >= f64::from(LARGEST)).count(),
+    })
+}
+
+impl<'a> Replay<'a> {
+    fn new(world: &'a World<'a>, data: &Transitions, set: &ConfidenceSet, length: usize) -> Option<Self> {
+        let held_out = world.model.held_out();
+        if !held_out.by_episode {
+            return None;
+        }
+        let mut is_held_out = vec![false; data.len()];
+        held_out
+            .validation
+            .iter()
+            .chain(&held_out.calibration)
+            .for_each(|&row| is_held_out[row as usize] = true);
+        let (mut first, mut episode) = (Vec::new(), Vec::new());
+        for (index, rows) in data.episodes().enumerate().filter(|(_, rows)| is_held_out[rows.start]) {
+            for start in rows.clone().step_by(length).filter(|start| start + length <= rows.end) {
+                first.push(start);
+                episode.push(index);
+            }
+        }
+        let device = world.device;
+        let gather = |t: usize| first.iter().flat_map(|&f| data.action(f + t)).copied().collect::<Vec<f32>>();
+        let logged = |&f: &usize| data.rewards()[f..f + length].iter().map(|&r| f64::from(r)).sum();
+        let replay = Replay {
+            world,
+            length,
+            tau: set.reach.clone(),
+            starts: device.adopt(first.iter().flat_map(|&f| data.state(f)).copied().collect()),
+            actions: (0..length).map(|t| device.adopt(gather(t))).collect(),
+            logged: first.iter().map(logged).collect(),
+            episode,
+        };
+        (replay.episodes() >= 2).then_some(replay)
+    }
+
+    fn episodes(&self) -> usize {
+        let mut episodes = self.episode.clone();
+        episodes.dedup();
+        episodes.len()
+    }
+
+    /// For each segment the smallest β whose worst hallucinated return is not above the logged one.
+    fn smallest_covering(&self, set: &ConfidenceSet, progress: &dyn Progress) -> Vec<f64> {
+        let m = self.logged.len();
+        let ds = self.world.model.state_dim();
+        let mut signs = vec![vec![0.0; m * ds]; self.length];
+        let neutral = self.worst(set, &vec![0.0; m], &mut signs);
+        let (mut low, mut high) = (vec![0.0f32; m], vec![f32::INFINITY; m]);
+        for i in (0..m).filter(|&i| neutral[i] <= self.logged[i]) {
+            high[i] = 0.0;
+        }
+        for round in 0..ROUNDS {
+            let tried: Vec<f32> = (0..m)
+                .map(|i| match (low[i], high[i]) {
+                    (_, high) if high == 0.0 => 0.0,
+                    (0.0, f32::INFINITY) => 0.1,
+                    (low, f32::INFINITY) => (2.0 * low).min(LARGEST),
+                    (low, high) => 0.5 * (low + high),
+                })
+                .collect();
+            let returns = self.worst(set, &tried, &mut signs);
+            for i in 0..m {
+                if returns[i] <= self.logged[i] {
+                    high[i] = high[i].min(tried[i]);
+                } else {
+                    low[i] = low[i].max(tried[i]);
+                }
+            }
+            progress.report("confidence set", round + 1, ROUNDS, "");
+        }
+        high.iter().map(|&h| f64::from(h.min(LARGEST))).collect()
+    }
+
+    /// Lowest return of each segment under shifts of its β, from the best signs known and from those that
+    /// the adjoint along the shifted trajectory suggests, a few times over. Leaves the latest in `signs`.
+    fn worst(&self, set: &ConfidenceSet, betas: &[f32], signs: &mut [Vec<f32>]) -> Vec<f64> {
+        let mut lowest = vec![f64::INFINITY; betas.len()];
+        for linearisation in 0..=LINEARISATIONS {
+            let (states, status, returns) = self.replay(set, betas, signs);
+            lowest.iter_mut().zip(&returns).for_each(|(l, r)| *l = l.min(*r));
+            if linearisation < LINEARISATIONS {
+                self.worst_signs(set, betas, &states, &status, signs);
+            }
+        }
+        lowest
+    }
+
+    fn amounts(&self, betas: &[f32], signs: &[f32]) -> Buffer {
+        let ds = self.tau.len();
+        let amount = |(i, sign): (usize, &f32)| betas[i / ds] * self.tau[i % ds] * sign;
+        self.world.device.adopt(signs.iter().enumerate().map(amount).collect())
+    }
+
+    /// States and status before every step, and the returns.
+    #[allow(clippy::type_complexity)]
+    fn replay(
+        &self,
+        set: &ConfidenceSet,
+        betas: &[f32],
+        signs: &[Vec<f32>],
+    ) -> (Vec<Buffer>, Vec<Buffer<u32>>, Vec<f64>) {
+        let World { device, model, setting, .. } = *self.world;
+        let (m, ds) = (betas.len(), model.state_dim());
+        let mut inputs = device.zeros(m * (ds + model.action_dim()));
+        let mut outputs = device.zeros(model.particles() * m * 2 * ds);
+        let [mut rewards, mut returns, mut lowest, mut ended] = std::array::from_fn(|_| device.zeros(m));
+        device.fill(&mut lowest, f32::INFINITY);
+        let noise = device.zeros(ds);
+        let mut current = device.upload(&device.download(&self.starts));
+        let mut running: Buffer<u32> = device.zeros(m);
+        let (mut states, mut status) = (Vec::new(), Vec::new());
+        for (actions, signs) in self.actions.iter().zip(signs) {
+            states.push(device.upload(&device.download(&current)));
+            status.push(device.upload(&device.download(&running)));
+            self.world.inputs(&current, actions, &mut inputs);
+            model.ensemble().infer(device, crate::compute::Input::Shared(&inputs), m, &mut outputs);
+            let amount = self.amounts(betas, signs);
+            let step =
+                crate::compute::Step::Shifted(Shift { amount: &amount, power: set.power, noise: &noise });
+            let mut next = device.zeros(m * ds);
+            self.world.propagate(&step, &outputs, &current, &mut next);
+            device.evaluate(&setting.task.reward, &current, actions, &next, &mut rewards);
+            let ended = setting.task.termination.as_ref().map(|termination| {
+                device.evaluate(termination, &current, actions, &next, &mut ended);
+                &ended
+            });
+            device.account(
+                1.0,
+                &rewards,
+                ended,
+                &mut current,
+                &next,
+                &mut returns,
+                &mut lowest,
+                &mut running,
+            );
+        }
+        states.push(current);
+        (states, status, device.download(&returns).into_iter().map(f64::from).collect())
+    }
+
+    /// η = −sign(dJ/d shift) along a replayed trajectory.
+    fn worst_signs(
+        &self,
+        set: &ConfidenceSet,
+        betas: &[f32],
+        states: &[Buffer],
+        status: &[Buffer<u32>],
+        signs: &mut [Vec<f32>],
+    ) {
+        let World { device, model, .. } = *self.world;
+        let (m, ds) = (betas.len(), model.state_dim());
+        let mut adjoint = Adjoint::new(self.world, m);
+        let noise = device.zeros(ds);
+        let mut d_next = device.zeros(m * ds);
+        for t in (0..self.length).rev() {
+            let amount = self.amounts(betas, &signs[t]);
+            adjoint.recompute(self.world, &states[t], &self.actions[t]);
+            let step = Moment {
+                s: &states[t],
+                a: &self.actions[t],
+                next: &states[t + 1],
+                running: &status[t],
+                shift: Shift { amount: &amount, power: set.power, noise: &noise },
+                weight: 1.0,
+            };
+            adjoint.back(self.world, &step, &mut d_next);
+            let worst = device.download(&adjoint.d_shifts);
+            signs[t] = worst.iter().map(|&d| if d == 0.0 { 0.0 } else { -d.signum() }).collect();
+            device.still_running(&status[t], &mut adjoint.d_s);
+            std::mem::swap(&mut adjoint.d_s, &mut d_next);
+        }
+    }
+}
+
+/// The quantile of the mean of the groups' distributions at level (1 − δ)(1 + 1/groups), and the level that
+/// this attains: with too few groups the largest value is all there is.
+fn pooled_quantile(values: &[f64], group: &[usize], level: f64) -> (f64, f64) {
+    let size = |g: usize| group.iter().filter(|&&other| other == g).count() as f64;
+    let mut distinct = group.to_vec();
+    distinct.dedup();
+    let groups = distinct.len() as f64;
+    let mut weighted: Vec<(f64, f64)> =
+        values.iter().zip(group).map(|(&v, &g)| (v, 1.0 / (size(g) * groups))).collect();
+    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let wanted = level * (1.0 + 1.0 / groups);
+    let largest = weighted.last().map_or(f64::NAN, |w| w.0);
+    if wanted > 1.0 {
+        return (largest, groups / (groups + 1.0));
+    }
+    let mut sum = 0.0;
+    for (value, weight) in weighted {
+        sum += weight;
+        if sum >= wanted - 1e-12 {
+            return (value, level);
+        }
+    }
+    (largest, level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_weigh_episodes_not_segments() {
+        // One long episode of 98 easy segments and one of 2 hard ones: half of the weight is hard.
+        let values: Vec<f64> = (0..98).map(|_| 0.1).chain([5.0, 5.0]).collect();
+        let group: Vec<usize> = (0..98).map(|_| 0).chain([1, 1]).collect();
+        assert_eq!(pooled_quantile(&values, &group, 0.3), (0.1, 0.3));
+        assert_eq!(pooled_quantile(&values, &group, 0.5), (5.0, 0.5));
+    }
+
+    #[test]
+    fn few_episodes_give_the_largest_and_say_what_it_attains() {
+        let (beta, level) = pooled_quantile(&[0.2, 0.7, 0.4], &[0, 1, 2], 0.95);
+        assert_eq!((beta, level), (0.7, 0.75));
+        let values: Vec<f64> = (0..40).map(f64::from).collect();
+        let group: Vec<usize> = (0..40).collect();
+        assert_eq!(pooled_quantile(&values, &group, 0.95), (38.0, 0.95), "⌈0.95 · 41⌉ = 39th of 40");
+    }
+}

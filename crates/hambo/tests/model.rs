@@ -1,0 +1,255 @@
+//! The Bayesian network model on systems that are known: what it learns, when it stops, what it writes.
+
+#![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
+
+mod common;
+
+use common::{Folder, fit, linear_model, small, transitions};
+use hambo::compute::{Device, Input, Kernel};
+use hambo::data::{Split, Transitions};
+use hambo::dynamics::{Bnn, BnnConfig, Target};
+use hambo::progress::Progress;
+use hambo::rng::Stream;
+use std::sync::Mutex;
+
+/// The deviation of the first dimension's noise grows eightfold over the data, that of the second is 0.05.
+fn deviation(s: [f64; 2]) -> [f64; 2] {
+    [0.05 * s[0].exp(), 0.05]
+}
+
+fn mean([x, y]: [f64; 2], [a]: [f64; 1]) -> [f64; 2] {
+    [0.9 * x + 0.2 * y + 0.1, -0.3 * x + 0.8 * y + 0.5 * a]
+}
+
+fn noisy(n: usize) -> Transitions {
+    transitions(n, |s, a, noise| {
+        let (mean, std) = (mean(s, a), deviation(s));
+        [0, 1].map(|i| mean[i] + std[i] * noise[i])
+    })
+}
+
+#[test]
+fn a_linear_system_and_its_noise_are_recovered() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let data = noisy(6000);
+    for target in [Target::Change, Target::NextState] {
+        let config = BnnConfig { target, ..small(3, 1500) };
+        let model = fit(&device, &data, &config);
+        let mut generator = Stream::new(31).generator();
+        let points: Vec<([f64; 2], [f64; 1])> = (0..500)
+            .map(|_| ([0, 1].map(|_| generator.range(-0.9, 0.9)), [generator.range(-0.9, 0.9)]))
+            .collect();
+        let states: Vec<f32> = points.iter().flat_map(|p| p.0.map(|x| x as f32)).collect();
+        let actions: Vec<f32> = points.iter().map(|p| p.1[0] as f32).collect();
+        let prediction = model.predict(&device, &states, &actions);
+        for dimension in 0..2 {
+            let (mut of_mean, mut of_std) = (0.0, 0.0);
+            for (i, &(s, a)) in points.iter().enumerate() {
+                let at = 2 * i + dimension;
+                of_mean += (f64::from(prediction.mean[at]) - mean(s, a)[dimension]).powi(2);
+                let ratio = f64::from(prediction.aleatoric_std[at]) / deviation(s)[dimension];
+                of_std += ratio.ln().powi(2);
+            }
+            let (of_mean, of_std) = ((of_mean / 500.0).sqrt(), (of_std / 500.0).sqrt());
+            assert!(of_mean < 0.015, "{target:?}: mean of dimension {dimension} is off by {of_mean}");
+            assert!(of_std < 0.15, "{target:?}: noise of dimension {dimension} is off by {of_std} of itself");
+        }
+        let typical = |values: &[f32]| values.iter().sum::<f32>() / values.len() as f32;
+        let far: Vec<f32> = states.iter().map(|s| s + 4.0 * s.signum()).collect();
+        let on_data = typical(&prediction.epistemic_std);
+        let off_data = typical(&model.predict(&device, &far, &actions).epistemic_std);
+        assert!(off_data > 5.0 * on_data, "{target:?}: epistemic {off_data} off, {on_data} on the data");
+        // The true noise is in the family, so there is little to recalibrate.
+        assert!(model.tau().iter().all(|t| (0.85..1.15).contains(t)), "{target:?}: τ = {:?}", model.tau());
+        assert!(model.report().broken_particles.is_empty());
+    }
+}
+
+#[test]
+fn particles_that_agree_have_no_epistemic_variance_at_all() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let one = fit(&device, &noisy(300), &small(1, 20));
+    let states: Vec<f32> = (0..100).map(|i| (i as f32).sin() * 3.0).collect();
+    let actions: Vec<f32> = (0..100).map(|i| (i as f32).cos()).collect();
+    let prediction = one.predict(&device, &states, &actions[..50]);
+    assert!(prediction.epistemic_std.iter().all(|&e| e == 0.0), "one particle");
+    assert!(prediction.aleatoric_std.iter().all(|&a| a > 0.0));
+
+    // A seventh and its like have no exact sum: seven times itself over seven is not always itself.
+    for gains in [&[1.0 / 7.0; 7][..], &[0.1; 3], &[1.0; 1]] {
+        let same = linear_model(&device, gains, -1.0);
+        let prediction = same.predict(&device, &states, &actions);
+        assert!(prediction.epistemic_std.iter().all(|&e| e == 0.0), "{} particles", gains.len());
+    }
+    let different = linear_model(&device, &[0.5, 1.5], -1.0);
+    let prediction = different.predict(&device, &[0.0, 0.0], &[2.0, -1.0]);
+    assert_eq!(prediction.mean, [2.0, -1.0]);
+    assert_eq!(prediction.epistemic_std, [1.0, 0.5]);
+}
+
+/// Mean negative log-likelihood of each particle on the validation rows.
+fn held_out_nll(device: &Device, model: &Bnn, data: &Transitions, split: &Split) -> Vec<f64> {
+    let rows = split.validation.len();
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for &row in &split.validation {
+        let row = row as usize;
+        x.extend_from_slice(data.state(row));
+        x.extend_from_slice(data.action(row));
+        y.extend(data.next_state(row).iter().zip(data.state(row)).map(|(n, s)| n - s));
+    }
+    model.inputs().apply(&mut x);
+    model.targets().apply(&mut y);
+    let mut output = device.zeros(model.particles() * rows * 2 * model.state_dim());
+    let mut losses = device.zeros(model.particles());
+    model.ensemble().infer(device, Input::Shared(&device.upload(&x)), rows, &mut output);
+    device.gaussian_nll(model.head(), &output, &device.upload(&y), None, &mut losses);
+    device.download(&losses)
+}
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<f64>>);
+
+impl Progress for Notes {
+    fn report(&self, _: &str, _: usize, _: usize, note: &str) {
+        self.0.lock().unwrap().push(note.rsplit(' ').next().unwrap().parse().unwrap());
+    }
+}
+
+#[test]
+fn training_stops_early_and_keeps_each_particle_at_its_best() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let data = noisy(400);
+    let split = Split::new(&data, 0.2, Stream::new(1)).unwrap();
+    // A rate so large and constant that the likelihood jumps up and down.
+    let config = BnnConfig {
+        learning_rate: 0.05,
+        decay: false,
+        steps: 5000,
+        check_every: 7,
+        patience: 70,
+        ..small(4, 0)
+    };
+    let notes = Notes::default();
+    let model = Bnn::fit(&device, &data, &split, &config, Stream::new(2), &notes).unwrap();
+    let report = model.report();
+    assert!(report.stopped_early && report.steps < 5000 && report.steps >= 70, "{} steps", report.steps);
+    assert_eq!(held_out_nll(&device, &model, &data, &split), report.validation_nll);
+    // The mean over particles was never as low as what was kept of each.
+    let notes = notes.0.into_inner().unwrap();
+    assert_eq!(notes.len() as u32, report.steps / 7);
+    let kept = report.validation_nll.iter().sum::<f64>() / 4.0;
+    assert!(notes.iter().all(|&n| kept < n), "kept {kept}, seen {notes:?}");
+
+    // The rate does not depend on the steps to come, so shorter runs are prefixes: the best of all of them
+    // is what the long run kept.
+    let shorter = |steps| {
+        let config = BnnConfig { steps, ..config.clone() };
+        let model = Bnn::fit(&device, &data, &split, &config, Stream::new(2), &()).unwrap();
+        (device.download(&model.ensemble().params), model.report().validation_nll.clone())
+    };
+    let (params, nll) = shorter(report.steps - 70);
+    assert_eq!(nll, report.validation_nll, "nothing improved in the last 70 steps");
+    assert_eq!(params, device.download(&model.ensemble().params));
+    assert_ne!(shorter(report.steps - 77).1, report.validation_nll, "something did just before");
+
+    let patient = BnnConfig { steps: 21, ..config };
+    let model = Bnn::fit(&device, &data, &split, &patient, Stream::new(2), &()).unwrap();
+    assert!(!model.report().stopped_early && model.report().steps == 21);
+}
+
+#[test]
+fn training_that_leaves_the_numbers_is_an_error() {
+    let device = Device::cpu(Some(1)).unwrap();
+    let config = BnnConfig { learning_rate: 1e30, ..small(2, 50) };
+    let split = Split::new(&noisy(100), 0.1, Stream::new(1)).unwrap();
+    let error = Bnn::fit(&device, &noisy(100), &split, &config, Stream::new(1), &()).unwrap_err();
+    assert!(error.to_string().contains("lower the learning rate"), "{error}");
+
+    let deep = BnnConfig { hidden: vec![4; 16], ..small(2, 5) };
+    let error = Bnn::fit(&device, &noisy(100), &split, &deep, Stream::new(1), &()).unwrap_err();
+    assert!(error.to_string().contains("at most 16 layers"), "{error}");
+}
+
+#[test]
+fn a_saved_model_predicts_the_same() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let folder = Folder::new("saved");
+    for (target, kernel) in
+        [(Target::Change, Kernel::Rbf { length_scale: 10.0 }), (Target::NextState, Kernel::Median)]
+    {
+        let model = fit(&device, &noisy(300), &BnnConfig { target, kernel, ..small(3, 30) });
+        model.save(&device, &folder.0).unwrap();
+        let loaded = Bnn::load(&device, &folder.0).unwrap();
+        let states: Vec<f32> = (0..200).map(|i| (i as f32).sin()).collect();
+        let actions: Vec<f32> = (0..100).map(|i| (i as f32).cos()).collect();
+        let [a, b] = [&model, &loaded].map(|m| m.predict(&device, &states, &actions));
+        assert!(a == b && a.mean.iter().all(|x| x.is_finite()));
+        assert_eq!(model.tau(), loaded.tau());
+        assert_eq!(model.report(), loaded.report());
+        assert_eq!(model.relative(), loaded.relative());
+    }
+}
+
+#[test]
+fn damaged_model_files_are_errors() {
+    let device = Device::cpu(Some(1)).unwrap();
+    let folder = Folder::new("damaged");
+    fit(&device, &noisy(100), &BnnConfig { hidden: vec![3], ..small(2, 5) })
+        .save(&device, &folder.0)
+        .unwrap();
+    let states = [0.5, 0.25];
+    let load = || Bnn::load(&device, &folder.0).map(|m| m.predict(&device, &states, &[0.1]));
+    load().unwrap();
+
+    for name in ["model.json", "model.safetensors"] {
+        let path = folder.0.join(name);
+        let good = std::fs::read(&path).unwrap();
+        for length in (0..good.len() - 1).step_by(1 + good.len() / 97) {
+            std::fs::write(&path, &good[..length]).unwrap();
+            assert!(load().is_err(), "{name} cut to {length} bytes is read");
+        }
+        // A flipped bit of a weight cannot be seen; whatever is read must not panic.
+        for (i, position) in (0..good.len()).step_by(1 + good.len() / 997).enumerate() {
+            let mut bytes = good.clone();
+            bytes[position] ^= [0x01, 0x80, 0x10, 0xff][i % 4];
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = load();
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(load().unwrap_err().to_string().contains(name));
+        std::fs::write(&path, &good).unwrap();
+    }
+    load().unwrap();
+
+    let path = folder.0.join("model.json");
+    let good: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for (pointer, value, part) in [
+        ("/schema", "\"hambo/bnn/0\"", "schema is"),
+        ("/state_dim", "3", "do not fit"),
+        ("/state_dim", "18446744073709551615", "do not fit"),
+        ("/head/dims", "9223372036854775808", "do not fit"),
+        ("/head/floor", "1e40", "out of range"),
+        ("/head/floor", "-1.0", "do not fit"),
+        ("/shape/members", "3", "do not fit"),
+        ("/shape/members", "0", "at least one member"),
+        ("/shape/output", "\"tanh\"", "do not fit"),
+        ("/shape/widths", "[3, 4611686018427387904, 4]", "at most"),
+        ("/shape/widths", "[3, 9223372036854775807, 9223372036854775807, 4]", "at most"),
+        ("/shape/widths", "[3, 4]", "params"),
+        ("/shape/widths", "[3, 0, 4]", "at least 1"),
+        ("/shape/widths", "[]", "at least"),
+        ("/shape/widths", "[3,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4]", "at most 16 layers"),
+        ("/tau", "[1.0]", "do not fit"),
+        ("/tau", "[1.0, 1e39]", "out of range"),
+        ("/inputs/std", "[1.0, 0.0, 1.0]", "positive"),
+        ("/inputs/std", "[1.0, null, 1.0]", "null"),
+        ("/inputs/mean", "[]", "do not fit"),
+        ("/config/learning_rate", "-1.0", "learning_rate"),
+    ] {
+        let mut json = good.clone();
+        *json.pointer_mut(pointer).unwrap() = serde_json::from_str(value).unwrap();
+        std::fs::write(&path, json.to_string()).unwrap();
+        let error = load().expect_err(&format!("{pointer} = {value} is read")).to_string();
+        assert!(error.contains(part), "{pointer} = {value}: {error}");
+    }
+}

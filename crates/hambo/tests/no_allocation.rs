@@ -1,0 +1,104 @@
+//! Nothing is allocated inside a training step or a rollout step: long runs allocate as often as short ones.
+//!
+//! A test binary of its own, since its allocator counts for the whole process; one test, so that nothing else
+//! allocates meanwhile.
+
+#![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
+
+mod common;
+
+use common::{fit, small, transitions};
+use hambo::compute::{Device, Kernel};
+use hambo::dynamics::BnnConfig;
+use hambo::expression::{Program, Scope};
+use hambo::policy::Policy;
+use hambo::rng::Stream;
+use hambo::rollout::{Propagation, Setting, rollout};
+use hambo::task::{Initial, Task};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, with the number of times that it was asked by anything but a matrix product: the `gemm`
+/// crate takes room for packing, aligned to cache lines, and a list of flags, zeroed bytes, and gives both back.
+struct Counting;
+
+fn count(layout: Layout, zeroed: bool) {
+    let of_gemm = layout.align() >= 64 || (zeroed && layout.align() == 1);
+    COUNT.fetch_add(usize::from(!of_gemm), Relaxed);
+}
+
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout, false);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout, true);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(layout, false);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations of `run(steps)` beyond those of `run(few)`. A thread may meet its first work late and allocate its
+/// own working memory then, so the least of several tries counts: what allocates in every step is in all of them.
+fn allocations_of_steps(run: impl Fn(u32)) -> isize {
+    let count = |steps| {
+        let before = COUNT.load(Relaxed);
+        run(steps);
+        (COUNT.load(Relaxed) - before) as isize
+    };
+    run(20);
+    (0..8).map(|_| -count(3) + count(103)).map(isize::abs).min().unwrap()
+}
+
+#[test]
+fn steps_do_not_allocate() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let data = transitions::<2, 2>(2000, |s, a, noise| {
+        [s[0] + 0.3 * a[0] + 0.05 * noise[0], s[1] * 0.9 + 0.3 * a[1] + 0.1 * noise[1]]
+    });
+    for kernel in [Kernel::Rbf { length_scale: 10.0 }, Kernel::Median, Kernel::None] {
+        let base =
+            BnnConfig { kernel, hidden: vec![140, 33], batch: 300, check_every: u32::MAX, ..small(3, 1) };
+        let allocations = allocations_of_steps(|steps| {
+            fit(&device, &data, &BnnConfig { steps, ..base.clone() });
+        });
+        assert_eq!(allocations, 0, "100 training steps with {kernel:?}");
+    }
+
+    let model = fit(&device, &data, &small(3, 20));
+    let program = |text| Program::parse(&[text], 2, 2, Scope::REWARD).unwrap();
+    let task = Task {
+        name: "test".to_owned(),
+        state_dim: 2,
+        action_dim: 2,
+        action_low: vec![-1.0; 2],
+        action_high: vec![1.0; 2],
+        reward: program("-hypot(s[0], n[1])"),
+        termination: Some(program("n[0] > 0.9")),
+        initial: Initial::EpisodeStarts,
+    };
+    let policy = Policy::read("builtin:proportional").unwrap();
+    let starts = &data.states()[..2 * 700];
+    for propagation in
+        [Propagation::Mean, Propagation::Moments, Propagation::DrawEveryStep, Propagation::EachMember]
+    {
+        let allocations = allocations_of_steps(|steps| {
+            let setting = Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
+            rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
+        });
+        assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
+    }
+}

@@ -1,0 +1,269 @@
+//! Rollouts and estimates in models whose returns can be written down.
+
+#![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
+
+mod common;
+
+use common::{linear_model, small, transitions};
+use hambo::compute::{Device, Kernel};
+use hambo::data::Transitions;
+use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::estimate::{Method, dainf, mean_return};
+use hambo::evaluate::{Question, evaluate};
+use hambo::expression::{Program, Scope};
+use hambo::policy::Policy;
+use hambo::rng::Stream;
+use hambo::rollout::{Propagation, Returns, Setting, rollout};
+use hambo::task::{Initial, Task};
+
+/// No noise that could be seen.
+const STILL: f32 = -100.0;
+const ALL: [Propagation; 4] =
+    [Propagation::Mean, Propagation::Moments, Propagation::DrawEveryStep, Propagation::EachMember];
+
+fn task(reward: &str, termination: Option<&str>, bound: f32) -> Task {
+    let program = |text: &str| Program::parse(&[text], 2, 2, Scope::REWARD).unwrap();
+    Task {
+        name: "test".to_owned(),
+        state_dim: 2,
+        action_dim: 2,
+        action_low: vec![-bound; 2],
+        action_high: vec![bound; 2],
+        reward: program(reward),
+        termination: termination.map(program),
+        initial: Initial::Fixed(vec![4.0, -2.0]),
+    }
+}
+
+fn proportional(gain: &str) -> Policy {
+    Policy::read(&format!("builtin:proportional,gain={gain}")).unwrap()
+}
+
+/// The rollouts of a linear model from `starts`.
+#[allow(clippy::too_many_arguments)]
+fn roll(
+    model: &Bnn,
+    task: &Task,
+    gain: &str,
+    propagation: Propagation,
+    (horizon, discount): (usize, f64),
+    starts: &[f32],
+) -> Returns {
+    let device = Device::cpu(Some(2)).unwrap();
+    let policy = proportional(gain);
+    let setting = Setting { task, policy: &policy, horizon, discount };
+    rollout(&device, model, &setting, propagation, starts, Stream::new(1), &())
+}
+
+fn data() -> Transitions {
+    transitions::<2, 2>(100, |s, a, _| [s[0] + a[0], s[1] + a[1]])
+}
+
+fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!((actual - expected).abs() <= tolerance, "{what}: {actual} instead of {expected}");
+}
+
+/// Σ γᵗ s₀ (1 − gain)ᵗ
+fn geometric(s: f64, gain: f64, horizon: usize, discount: f64) -> f64 {
+    (0..horizon).map(|t| s * (discount * (1.0 - gain)).powi(t as i32)).sum()
+}
+
+#[test]
+fn returns_are_those_of_the_closed_form() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let gains = [0.5, 1.0, 1.25];
+    let model = linear_model(&device, &gains, STILL);
+    let linear = task("s[0]", None, 100.0);
+    for discount in [1.0, 0.9] {
+        let setting = (6, discount);
+        // a = −0.4 s, so that member k takes s to (1 − 0.4 gₖ) s.
+        let each = roll(&model, &linear, "0.4", Propagation::EachMember, setting, &[4.0, -2.0, 1.0, 0.0]);
+        for (k, &g) in gains.iter().enumerate() {
+            for (start, s) in [4.0, 1.0].into_iter().enumerate() {
+                let expected = geometric(s, 0.4 * f64::from(g), 6, discount);
+                let value = f64::from(each.values[k * 2 + start]);
+                assert_close(value, expected, 1e-5, "one member's return");
+            }
+        }
+        let mean = roll(&model, &linear, "0.4", Propagation::Mean, setting, &[4.0, -2.0]);
+        let expected = geometric(4.0, 0.4 * (0.5 + 1.0 + 1.25) / 3.0, 6, discount);
+        assert_close(mean.values[0].into(), expected, 1e-5, "the mean's return");
+    }
+    // Actions are limited before they act: s falls by 1 a step.
+    let bounded = task("s[0] + a[0] + n[0]", None, 1.0);
+    let model = linear_model(&device, &[1.0], STILL);
+    for propagation in ALL {
+        let returns = roll(&model, &bounded, "0.5", propagation, (2, 1.0), &[4.0, 9.0]);
+        assert_close(returns.values[0].into(), (4.0 - 1.0 + 3.0) + (3.0 - 1.0 + 2.0), 1e-5, "bounded");
+    }
+}
+
+#[test]
+fn noise_enters_as_each_propagation_says() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let gains = [0.5f32, 1.5];
+    let model = linear_model(&device, &gains, -1.5);
+    let noise = (-1.5f64).exp().ln_1p();
+    let n = 20_000;
+    let starts = [2.0, 0.0].repeat(n);
+    let returns = |propagation, horizon| {
+        roll(&model, &task("n[0]", None, 100.0), "0.5", propagation, (horizon, 1.0), &starts)
+    };
+    // One step from s = 2 with a = −1: the members say 1.5 and 0.5, so σ_e = 0.5.
+    for propagation in [Propagation::Moments, Propagation::DrawEveryStep] {
+        let (r, mixed) = (returns(propagation, 1), (0.25 + noise * noise).sqrt());
+        let m = mean_return(&r);
+        assert_close(m.value, 1.0, 4.0 * m.std_error, "the mixture's mean");
+        assert_close(m.std_error * (n as f64).sqrt(), mixed, 0.02 * mixed, "the mixture's deviation");
+        let fourth = r.values.iter().map(|&v| ((f64::from(v) - m.value) / mixed).powi(4)).sum::<f64>();
+        // 3 for one Gaussian; the mixture of two has (b⁴ + 6b²ν² + 3ν⁴) / (b² + ν²)² with b = 0.5.
+        let mixture = (0.0625 + 1.5 * noise.powi(2) + 3.0 * noise.powi(4)) / mixed.powi(4);
+        let expected = if matches!(propagation, Propagation::Moments) { 3.0 } else { mixture };
+        assert_close(fourth / n as f64, expected, 0.15, "the fourth moment");
+    }
+    let each = returns(Propagation::EachMember, 1);
+    for (k, expected) in [1.5, 0.5].into_iter().enumerate() {
+        let m = mean_return(&each.of_member(k, 2));
+        assert_close(m.value, expected, 4.0 * m.std_error, "a member's mean");
+        assert_close(m.std_error * (n as f64).sqrt(), noise, 0.02 * noise, "a member's deviation");
+    }
+    // Common random numbers: in a linear model the members' returns differ by a number that is no accident.
+    let difference = |l: usize| each.values[l] - each.values[n + l];
+    assert!((0..n).all(|l| (difference(l) - 1.0).abs() < 1e-5), "all members see the same noise");
+    let first = f64::from(each.values[0]);
+    assert!(each.values[..n].iter().any(|&v| (f64::from(v) - first).abs() > 0.1), "rows see different noise");
+
+    // E of the return under TSinf is the mean over the members.
+    let each = returns(Propagation::EachMember, 5);
+    let members: Vec<f64> = (0..2).map(|k| mean_return(&each.of_member(k, 2)).value).collect();
+    let sampled = mean_return(&each.one_member_each(2));
+    assert_close(sampled.value, 0.5 * (members[0] + members[1]), 4.0 * sampled.std_error, "TSinf");
+    let exact = [0.75f64, 0.25].map(|c| (1..=5).map(|t| 2.0 * c.powi(t)).sum::<f64>());
+    assert_close(sampled.value, 0.5 * (exact[0] + exact[1]), 4.0 * sampled.std_error, "TSinf, exactly");
+    // Without noise and with as many rows for every member, exactly so.
+    let still = linear_model(&device, &gains, STILL);
+    let each = roll(&still, &task("s[0]", None, 9.0), "0.5", Propagation::EachMember, (5, 1.0), &starts);
+    let members: Vec<f64> = (0..2).map(|k| mean_return(&each.of_member(k, 2)).value).collect();
+    let sampled = mean_return(&each.one_member_each(2)).value;
+    assert_close(sampled, 0.5 * (members[0] + members[1]), 1e-6, "TSinf without noise");
+}
+
+#[test]
+fn no_reward_follows_a_terminal_state() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let model = linear_model(&device, &[1.0, 1.0], STILL);
+    // s = 4, 2, 1, ½, …: the step from 2 to 1 ends the first trajectory, the second never ends.
+    let ending = task("s[0]", Some("n[0] < 1.5 && n[0] > 0"), 100.0);
+    for propagation in ALL {
+        let r = roll(&model, &ending, "0.5", propagation, (30, 1.0), &[4.0, 0.0, -4.0, 0.0]);
+        assert_close(r.values[0].into(), 6.0, 1e-5, "ended");
+        assert_close(r.values[1].into(), -8.0, 1e-4, "running");
+        assert_eq!(r.diverged_count(), 0);
+    }
+    // Where all members would end at once, only rewards before count, in every member.
+    let r = roll(&model, &ending, "0.5", Propagation::EachMember, (1, 1.0), &[2.5, 0.0]);
+    assert_eq!(r.values, [2.5, 2.5]);
+    // What would overflow after the end does no harm.
+    let ending = task("1", Some("n[0] > 1e20"), f32::INFINITY);
+    let r = roll(&model, &ending, "-1e25", Propagation::Mean, (30, 1.0), &[1.0, 1.0]);
+    assert_eq!((r.values[0], r.diverged[0]), (1.0, false));
+}
+
+#[test]
+fn diverged_rollouts_count_their_lowest_reward_and_are_never_nan() {
+    let device = Device::cpu(Some(2)).unwrap();
+    // Members that agree: the square of a disagreement would leave the numbers one step before the state does.
+    let model = linear_model(&device, &[1.0, 1.0], -1.0);
+    for propagation in ALL {
+        // s = 1, 10³⁰, ∞: two rewards of about −1.5 and −2, then the lower one for the other eight steps.
+        let bounded = task("-1 - abs(s[0]) / (1 + abs(s[0]))", None, f32::INFINITY);
+        let r = roll(&model, &bounded, "-1e30", propagation, (10, 1.0), &[1.0, 0.0, 0.0, 0.0]);
+        let per_member = r.values.chunks(2).zip(r.diverged.chunks(2));
+        for (values, diverged) in per_member {
+            assert_close(values[0].into(), -1.5 - 9.0 * 2.0, 1e-4, "lowest reward for the rest");
+            assert!(diverged[0]);
+        }
+        // Discounted, the rest is as well.
+        let r = roll(&model, &bounded, "-1e30", propagation, (10, 0.5), &[1.0, 0.0]);
+        let rest: f64 = (1..10).map(|t| 0.5f64.powi(t)).sum();
+        assert_close(r.values[0].into(), -1.5 - 2.0 * rest, 1e-4, "discounted");
+        // A reward that overflows with the state ends it one step sooner.
+        let square = task("-s[0]^2", None, f32::INFINITY);
+        let r = roll(&model, &square, "-1e30", propagation, (10, 1.0), &[1.0, 0.0]);
+        assert_eq!((r.values[0], r.diverged[0]), (-10.0, true));
+        // No reward at all: the lowest number there is, which is finite, and not added up to −∞.
+        let undefined = task("log(-1 - s[0]^2)", None, 1.0);
+        let r = roll(&model, &undefined, "1", propagation, (10, 1.0), &[1.0, 0.0]);
+        assert_eq!((r.values[0], r.diverged[0]), (f32::MIN, true));
+        // Sums of finite rewards that leave the numbers on both sides.
+        let huge = task("sign(s[0]) * 3e38", None, 0.0);
+        let r = roll(&model, &huge, "0", propagation, (10, 1.0), &[1e6, 0.0, -1e6, 0.0]);
+        assert!(r.values[0] == f32::MAX && r.values[1] == f32::MIN);
+        assert!(mean_return(&r).value.is_finite() && mean_return(&r).std_error.is_finite());
+        // Infinite actions are limited as others are.
+        let limited = task("1", None, 1.0);
+        let r = roll(&model, &limited, "1e38", propagation, (10, 1.0), &[1e38, 0.0]);
+        assert_eq!((r.values[0], r.diverged[0]), (10.0, false));
+    }
+}
+
+#[test]
+fn dainf_does_not_lose_a_particle_that_diverged() {
+    let returns = |values: &[f32]| Returns { values: values.to_vec(), diverged: vec![true; values.len()] };
+    let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, 0.05);
+    assert_eq!((e.value, e.lower_bound), (f64::NEG_INFINITY, Some(f64::NEG_INFINITY)));
+    let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, 0.05);
+    assert!(e.value < -1e38 && e.lower_bound.unwrap() < e.value && e.std_error.is_finite());
+}
+
+#[test]
+fn a_learned_deterministic_system_gives_its_closed_form_return() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let data = transitions::<2, 2>(3000, |s, a, _| [s[0] + 0.5 * a[0], 0.9 * s[1] + 0.5 * a[1]]);
+    let config = BnnConfig { kernel: Kernel::Median, ..small(3, 2000) };
+    let model = common::fit(&device, &data, &config);
+    let mut task = task("-(s[0]^2 + s[1]^2)", None, 1.0);
+    task.initial = Initial::Fixed(vec![0.8, -0.6]);
+    // a = −s: s₀ halves, s₁ becomes 0.4 of itself.
+    let (horizon, discount) = (12, 0.95f64);
+    let truth: f64 = (0..horizon as i32)
+        .map(|t| -(0.64 * 0.25f64.powi(t) + 0.36 * 0.16f64.powi(t)) * discount.powi(t))
+        .sum();
+    let question = Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let policy = proportional("1");
+    let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &()).unwrap();
+    for e in &evaluation.estimates {
+        assert_close(e.value, truth, 0.03 * truth.abs(), e.method.name());
+        assert_eq!(e.diverged_rollouts, 0);
+    }
+    let conservative = &evaluation.estimates[0];
+    assert_eq!(conservative.method, Method::DaInf);
+    assert_eq!(conservative.particles.len(), 3);
+    assert!(conservative.particles.iter().all(|&p| conservative.value <= p));
+    assert!(conservative.lower_bound.unwrap() <= conservative.value);
+    let sampled = evaluation.estimates.iter().find(|e| e.method == Method::TsInf).unwrap();
+    let mean = conservative.particles.iter().sum::<f64>() / 3.0;
+    assert_close(sampled.value, mean, 5.0 * sampled.std_error + 1e-6, "TSinf");
+}
+
+#[test]
+fn divergence_is_reported() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let model = linear_model(&device, &[1.0, 0.5], -1.0);
+    let task = task("-1 - abs(s[0]) / (1 + abs(s[0]))", None, f32::INFINITY);
+    let question = Question { horizon: 10, rollouts: 100, methods: without_search(), ..Default::default() };
+    let evaluation =
+        evaluate(&device, &data(), &model, &task, &proportional("-1e30"), &question, &()).unwrap();
+    for e in &evaluation.estimates {
+        let all = if e.method == Method::DaInf { 200 } else { 100 };
+        assert_eq!(e.diverged_rollouts, all, "{}", e.method.name());
+        assert!(e.value.is_finite() && e.std_error.is_finite());
+        let warning = format!("{}: {all} trajectories left the finite numbers", e.method.name());
+        assert!(evaluation.warnings.iter().any(|w| w.starts_with(&warning)), "{:?}", evaluation.warnings);
+    }
+}
+
+/// The methods whose value a closed form can give: no adversary is trained.
+fn without_search() -> Vec<Method> {
+    vec![Method::DaInf, Method::Ds, Method::Ts1, Method::TsInf, Method::Mean]
+}
