@@ -229,7 +229,8 @@ fn a_learned_deterministic_system_gives_its_closed_form_return() {
     let truth: f64 = (0..horizon as i32)
         .map(|t| -(0.64 * 0.25f64.powi(t) + 0.36 * 0.16f64.powi(t)) * discount.powi(t))
         .sum();
-    let question = Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let question =
+        Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
     let policy = proportional("1");
     let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &()).unwrap();
     for e in &evaluation.estimates {
