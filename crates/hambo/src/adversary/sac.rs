@@ -49,7 +49,7 @@ impl Default for SacConfig {
             hidden: vec![256, 256],
             learning_rate: 1e-3,
             temperature_rate: 5e-5,
-            temperature: 0.1,
+            temperature: 0.02,
             remembered_rounds: 5,
         }
     }
