@@ -1,19 +1,16 @@
 //! The speed workloads on hambo's engine; `bench/run` runs them side by side with PyTorch and JAX.
 
+mod bnn;
+mod sac;
+
 use clap::Parser;
-use hambo::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
-use hambo::nn::{Ensemble, Optimiser, Trace};
+use hambo::compute::{Buffer, Device};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-const WORKLOADS: [&str; 2] = ["w1", "w2"];
-const PARTICLES: usize = 5;
-const BATCH: usize = 256;
-const ROWS: usize = 1000;
-const INPUTS: usize = 14;
-const TARGETS: usize = 11;
+const WORKLOADS: [&str; 3] = ["w1", "w2", "w3"];
 
 /// Steps per second of one workload, as a JSON line.
 #[derive(Parser)]
@@ -21,7 +18,7 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1 or w2.
+    /// Workload: w1, w2 or w3.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -45,14 +42,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let device = Device::cpu(Some(arguments.threads))?;
-    let mut bnn = Bnn::new(&device, &arguments.data.join("w1.bin"))?;
-    let check = device.run(|| if arguments.check { bnn.check() } else { Value::Null });
-    let rates = device.run(|| match arguments.work.as_str() {
-        "w1" => Ok(measure(arguments.seconds, || bnn.train())),
-        "w2" => Ok(measure(arguments.seconds, || bnn.predict())),
-        other => Err(format!("no workload {other}; there are {WORKLOADS:?}")),
-    })?;
-    let check = if check.is_null() { Value::Null } else { check[&arguments.work].clone() };
+    let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
+    let (check, rates) = match work {
+        "w1" | "w2" => {
+            let mut bnn = bnn::Bnn::new(&device, &data.join("w1.bin"))?;
+            let check = arguments.check.then(|| device.run(|| bnn.check()[work].clone()));
+            let rates = device.run(|| match work {
+                "w1" => measure(seconds, || bnn.train()),
+                _ => measure(seconds, || bnn.predict()),
+            });
+            (check, rates)
+        }
+        "w3" => {
+            let mut sac = sac::SacStep::new(&device, &data.join("w3.bin"))?;
+            let check = arguments.check.then(|| device.run(|| sac.check()));
+            (check, device.run(|| measure(seconds, || sac.step())))
+        }
+        other => return Err(format!("no workload {other}; there are {WORKLOADS:?}").into()),
+    };
+    let check = check.unwrap_or(Value::Null);
     println!(
         "{}",
         json!({"peer": "hambo", "work": arguments.work, "steps_per_second": rates, "check": check})
@@ -75,93 +83,6 @@ fn measure(seconds: f64, mut step: impl FnMut()) -> Vec<f64> {
         rates.push(f64::from(steps) / stretch.elapsed().as_secs_f64());
     }
     rates
-}
-
-/// W1: a training step of five particles by SVGD. W2: their prediction for a thousand rows.
-struct Bnn<'a> {
-    device: &'a Device,
-    head: Gaussian,
-    svgd: Svgd,
-    ensemble: Ensemble,
-    optimiser: Optimiser,
-    trace: Trace,
-    gradient: Buffer,
-    losses: Buffer<f64>,
-    batch: Buffer,
-    targets: Buffer,
-    rows: Buffer,
-    output: Buffer,
-    moments: [Buffer; 3],
-}
-
-impl<'a> Bnn<'a> {
-    fn new(device: &'a Device, path: &Path) -> Result<Self, Box<dyn Error>> {
-        let widths = vec![INPUTS, 256, 256, 256, 256, 2 * TARGETS];
-        let shape = Shape::new(PARTICLES, widths, Activation::Relu)?;
-        let mut inputs = Inputs::read(path)?;
-        let parameters = PARTICLES * shape.parameters();
-        Ok(Bnn {
-            device,
-            head: Gaussian { dims: TARGETS, floor: 1e-3 },
-            svgd: Svgd {
-                kernel: Kernel::Rbf { length_scale: 10.0 },
-                prior_temperature: 1e-4,
-                likelihood_scale: 1.0,
-            },
-            ensemble: Ensemble { params: device.adopt(inputs.take(parameters)?), shape: shape.clone() },
-            optimiser: Optimiser::new(device, Adam::constant(1e-3), parameters),
-            trace: Trace::new(device, &shape, BATCH),
-            gradient: device.zeros(parameters),
-            losses: device.zeros(PARTICLES),
-            batch: device.adopt(inputs.take(BATCH * INPUTS)?),
-            targets: device.adopt(inputs.take(BATCH * TARGETS)?),
-            rows: device.adopt(inputs.take(ROWS * INPUTS)?),
-            output: device.zeros(PARTICLES * ROWS * 2 * TARGETS),
-            moments: std::array::from_fn(|_| device.zeros(ROWS * TARGETS)),
-        })
-    }
-
-    fn gradients(&mut self) {
-        let Bnn { device, head, ensemble, trace, gradient, losses, batch, targets, .. } = self;
-        ensemble.forward(device, Input::Shared(batch), trace);
-        let (output, d_output) = trace.output();
-        device.gaussian_nll(head, output, targets, Some(d_output), losses);
-        ensemble.backward(device, Input::Shared(batch), trace, Some(gradient), None);
-    }
-
-    fn train(&mut self) {
-        self.gradients();
-        self.optimiser.svgd_step(self.device, &self.svgd, &mut self.ensemble, &self.gradient);
-    }
-
-    fn predict(&mut self) {
-        let Bnn { device, head, ensemble, rows, output, moments: [mean, epistemic, aleatoric], .. } = self;
-        ensemble.infer(device, Input::Shared(rows), ROWS, output);
-        device.moments(head, PARTICLES, output, mean, epistemic, aleatoric);
-    }
-
-    /// The values of ten training steps and the prediction after them.
-    fn check(&mut self) -> Value {
-        let device = self.device;
-        let loss = |b: &Self| device.download(&b.losses).iter().sum::<f64>() / PARTICLES as f64;
-        self.gradients();
-        let mut direction = device.zeros(self.gradient.len());
-        device.svgd_direction(&self.svgd, PARTICLES, &self.ensemble.params, &self.gradient, &mut direction);
-        let mut training = json!({
-            "step1_loss": loss(self),
-            "step1_gradient_norm": norm(device, &self.gradient),
-            "step1_direction_norm": norm(device, &direction),
-        });
-        (0..10).for_each(|_| self.train());
-        training["step10_loss"] = json!(loss(self));
-        training["step10_gradient_norm"] = json!(norm(device, &self.gradient));
-        self.predict();
-        let [mean, epistemic, aleatoric] = self.moments.each_ref().map(|m| norm(device, m));
-        let prediction = json!({
-            "mean_norm": mean, "epistemic_variance_norm": epistemic, "aleatoric_variance_norm": aleatoric,
-        });
-        json!({"w1": training, "w2": prediction})
-    }
 }
 
 fn norm(device: &Device, buffer: &Buffer) -> f64 {

@@ -5,7 +5,8 @@
 
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
-use crate::hallucination::Continuous;
+use crate::hallucination::{ConfidenceSet, Continuous};
+use crate::nn::Ensemble;
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
@@ -25,6 +26,17 @@ pub enum Propagation<'a> {
     /// The mean of all members, shifted by an adversary (HAMBO-CA); every restart of the adversary for
     /// itself, each with the same starts and noise.
     Shifted(&'a Continuous),
+    /// Shifted by draws from an adversary that still learns.
+    Explored(Explorer<'a>),
+}
+
+/// A stochastic adversary: η ~ tanh N(μ(s, a), σ²(s, a)).
+#[derive(Clone, Copy, Debug)]
+pub struct Explorer<'a> {
+    /// One network from standardized (s, a) to (μ, ln σ).
+    pub actor: &'a Ensemble,
+    /// The set it chooses from.
+    pub set: &'a ConfidenceSet,
 }
 
 /// The question that trajectories answer.
@@ -117,6 +129,7 @@ impl Propagation<'_> {
             Propagation::DrawEveryStep => "rollouts (ts1)",
             Propagation::EachMember => "rollouts (particles)",
             Propagation::Shifted(_) => "rollouts (ca)",
+            Propagation::Explored(_) => "rollouts (exploration)",
         }
     }
 }
@@ -176,14 +189,15 @@ pub(crate) struct Rollout<'a> {
     step: usize,
     pub states: Buffer,
     pub actions: Buffer,
-    inputs: Buffer,
+    pub inputs: Buffer,
     outputs: Buffer,
     next: Buffer,
     noise: Buffer,
     members: Buffer<u32>,
     shifts: Buffer,
     reach: Buffer,
-    rewards: Buffer,
+    exploration: Option<Exploration>,
+    pub rewards: Buffer,
     ended: Buffer,
     returns: Buffer,
     lowest: Buffer,
@@ -203,10 +217,12 @@ impl<'a> Rollout<'a> {
         let rows = groups * starts.len() / ds;
         let outputs =
             if matches!(propagation, Propagation::EachMember) { rows } else { model.particles() * rows };
-        let (shifts, reach) = match propagation {
-            Propagation::Shifted(adversary) => (device.zeros(rows * ds), device.upload(&adversary.set.reach)),
-            _ => (device.zeros(0), device.zeros(0)),
+        let reach = match propagation {
+            Propagation::Shifted(adversary) => adversary.set.reach.as_slice(),
+            Propagation::Explored(explorer) => &explorer.set.reach,
+            _ => &[],
         };
+        let explored = matches!(propagation, Propagation::Explored(_));
         let mut lowest = device.zeros(rows);
         device.fill(&mut lowest, f32::INFINITY);
         Rollout {
@@ -221,8 +237,9 @@ impl<'a> Rollout<'a> {
             next: device.zeros(rows * ds),
             noise: device.zeros(starts.len()),
             members: device.zeros(rows),
-            shifts,
-            reach,
+            shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
+            reach: device.upload(reach),
+            exploration: explored.then(|| Exploration::new(device, rows, ds)),
             rewards: device.zeros(rows),
             ended: device.zeros(rows),
             returns: device.zeros(rows),
@@ -267,6 +284,14 @@ impl<'a> Rollout<'a> {
                 device.scale_columns(&self.reach, &mut self.shifts);
                 Step::Shifted(Shift { amount: &self.shifts, power: adversary.set.power, noise })
             }
+            Propagation::Explored(explorer) => {
+                if let Some(exploration) = &mut self.exploration {
+                    exploration.draw(device, explorer.actor, &self.inputs, stream, &self.time);
+                    device.copy(&exploration.choices, &mut self.shifts);
+                }
+                device.scale_columns(&self.reach, &mut self.shifts);
+                Step::Shifted(Shift { amount: &self.shifts, power: explorer.set.power, noise })
+            }
         };
         self.world.propagate(&step, &self.outputs, &self.states, &mut self.next);
 
@@ -290,6 +315,11 @@ impl<'a> Rollout<'a> {
         self.step += 1;
     }
 
+    /// What an [`Explorer`] chose in the last step, `[rows, state]`.
+    pub fn choices(&self) -> &Buffer {
+        self.exploration.as_ref().map_or(&self.shifts, |e| &e.choices)
+    }
+
     /// What the trajectories gave so far.
     pub fn returns(&self, device: &Device) -> Returns {
         let status = device.download(&self.status);
@@ -302,6 +332,27 @@ impl<'a> Rollout<'a> {
             values: device.download(&self.returns),
             diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
         }
+    }
+}
+
+/// Where an [`Explorer`] draws.
+struct Exploration {
+    outputs: Buffer,
+    noise: Buffer,
+    choices: Buffer,
+    log_probs: Buffer,
+}
+
+impl Exploration {
+    fn new(device: &Device, rows: usize, dims: usize) -> Self {
+        let room = |width: usize| device.zeros(rows * width);
+        Exploration { outputs: room(2 * dims), noise: room(dims), choices: room(dims), log_probs: room(1) }
+    }
+
+    fn draw(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer, stream: Stream, time: &Counter) {
+        actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
+        device.normals(stream.child("exploration"), time, &mut self.noise);
+        device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
     }
 }
 

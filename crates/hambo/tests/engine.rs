@@ -16,12 +16,12 @@ struct Case {
     x: Vec<f32>,
 }
 
-/// Sizes around the engine's blocks of 128 rows and columns, and far from any power of two.
+/// Sizes around the engine's blocks of 128 and 256 rows and columns, and far from any power of two.
 fn cases() -> Vec<Case> {
     use Activation::{Linear, Relu, Tanh};
     /// Members, rows, widths, hidden and output activation, whether the members share their input.
     type Sizes = (usize, usize, &'static [usize], Activation, Activation, bool);
-    let list: [Sizes; 12] = [
+    let list: [Sizes; 13] = [
         (1, 1, &[1, 1], Relu, Linear, true),
         (1, 1, &[3, 17, 2], Tanh, Tanh, true),
         (2, 31, &[1, 3, 1], Relu, Tanh, false),
@@ -34,6 +34,7 @@ fn cases() -> Vec<Case> {
         (2, 257, &[5, 257, 3], Relu, Linear, true),
         (3, 257, &[17, 64, 3], Tanh, Linear, false),
         (7, 257, &[1, 3, 17, 64, 17, 3, 1], Relu, Linear, false),
+        (2, 1100, &[3, 17, 1], Relu, Linear, true),
     ];
     let mut generator = Stream::new(11).generator();
     let case = |(members, rows, widths, hidden, output, shared): Sizes| {
@@ -205,6 +206,40 @@ fn gradients_are_those_of_central_differences() {
             ensemble.backward(&device, case.input(&x), &mut trace, g_asked, d_asked);
             assert!(!wants_params || device.download(&g) == gradient, "{}", case.name());
             assert!(!wants_input || device.download(&d) == d_input, "{}", case.name());
+        }
+    }
+}
+
+/// Rows on which the loss does not depend are left out where only the input's gradient is asked for: the others
+/// keep theirs, and those have none.
+#[test]
+fn rows_without_a_loss_have_no_gradient_and_change_no_other() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let mut generator = Stream::new(13).generator();
+    for case in cases() {
+        let Case { shape, rows, .. } = &case;
+        let ensemble = Ensemble { shape: shape.clone(), params: device.upload(&case.params) };
+        let x = device.upload(&case.x);
+        let mut weights = normals(&mut generator, shape.members * rows * shape.outputs());
+        for row in weights.chunks_exact_mut(shape.outputs()) {
+            if generator.below(3) == 0 {
+                row.fill(0.0);
+            }
+        }
+        let mut trace = Trace::new(&device, shape, *rows);
+        let (mut gradient, mut all, mut few) = (
+            device.zeros(case.params.len()),
+            device.zeros(shape.members * rows * shape.inputs()),
+            device.zeros(shape.members * rows * shape.inputs()),
+        );
+        ensemble.forward(&device, case.input(&x), &mut trace);
+        device.copy(&device.upload(&weights), trace.output().1);
+        ensemble.backward(&device, case.input(&x), &mut trace, Some(&mut gradient), Some(&mut all));
+        device.copy(&device.upload(&weights), trace.output().1);
+        device.fill(&mut few, f32::NAN);
+        ensemble.backward(&device, case.input(&x), &mut trace, None, Some(&mut few));
+        for (few, all) in device.download(&few).into_iter().zip(device.download(&all)) {
+            assert_close(few.into(), all.into(), 1e-5, &case.name());
         }
     }
 }

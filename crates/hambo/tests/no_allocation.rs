@@ -12,6 +12,7 @@ use hambo::compute::{Device, Kernel};
 use hambo::dynamics::BnnConfig;
 use hambo::expression::{Program, Scope};
 use hambo::policy::Policy;
+use hambo::rl::{Replay, Sac, SacUpdate, Widths};
 use hambo::rng::Stream;
 use hambo::rollout::{Propagation, Setting, rollout};
 use hambo::task::{Initial, Task};
@@ -101,4 +102,20 @@ fn steps_do_not_allocate() {
         });
         assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
     }
+    let widths = Widths { observation: 3, context: 1, action: 2 };
+    let settings = SacUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
+    let allocations = allocations_of_steps(|steps| {
+        let mut sac = Sac::new(&device, widths, &settings, Stream::new(1)).unwrap();
+        let mut replay = Replay::new(&device, widths, 500, settings.batch);
+        let rows: Vec<u32> = (0..500).collect();
+        replay.set_transitions(&device, &rows, &rows);
+        let scale = device.upload(&[1.0]);
+        device.run(|| {
+            for _ in 0..steps {
+                sac.draw(&device, &mut replay, &scale, Stream::new(2));
+                sac.update(&device);
+            }
+        });
+    });
+    assert_eq!(allocations, 0, "100 SAC updates");
 }

@@ -5,6 +5,7 @@
 //! fresh ones, so that taking the minimum does not bias it.
 
 use super::pathwise::Pathwise;
+use super::sac::{SacAdversary, SacConfig};
 use crate::compute::{Adam, Device};
 use crate::data::Transitions;
 use crate::hallucination::{ConfidenceSet, Continuous};
@@ -37,6 +38,8 @@ pub struct SearchConfig {
     pub tolerance: f64,
     /// … during that many measurements.
     pub patience: usize,
+    /// The paper's SAC adversary, the second opinion; off unless it is given rounds.
+    pub sac: SacConfig,
 }
 
 impl Default for SearchConfig {
@@ -51,6 +54,7 @@ impl Default for SearchConfig {
             evaluation: 250,
             tolerance: 0.03,
             patience: 4,
+            sac: SacConfig::default(),
         }
     }
 }
@@ -74,8 +78,19 @@ impl SearchConfig {
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return Err(Error::setting("learning_rate", self.learning_rate, "a positive, finite number"));
         }
-        Ok(())
+        self.sac.validate()
     }
+}
+
+/// One of the adversaries that were compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// What found it: `pathwise` or `sac`.
+    pub optimiser: &'static str,
+    /// Its number among those: the restart, or the round.
+    pub index: usize,
+    /// Return under it, on the fixed seeds.
+    pub value: f64,
 }
 
 /// How the search went.
@@ -85,6 +100,8 @@ pub struct SearchReport {
     pub neutral: f64,
     /// Lowest return of each restart, on the fixed seeds.
     pub restarts: Vec<f64>,
+    /// All that was compared: every restart at its lowest, the SAC adversary after every round.
+    pub candidates: Vec<Candidate>,
     /// The lowest of all.
     pub lowest: f64,
     /// Lowest value so far after each measurement.
@@ -118,6 +135,7 @@ pub(crate) fn search(
     let mut report = SearchReport {
         neutral,
         restarts: vec![neutral; config.restarts],
+        candidates: Vec::new(),
         lowest: neutral,
         curve: vec![neutral],
         iterations: 0,
@@ -143,6 +161,30 @@ pub(crate) fn search(
         }
         let note = format!("lowest {:.2}, neutral {neutral:.2}", report.lowest);
         progress.report("adversary (pathwise)", report.iterations, config.iterations, &note);
+    }
+    let restarts = report.restarts.iter().enumerate();
+    report.candidates =
+        restarts.map(|(index, &value)| Candidate { optimiser: "pathwise", index, value }).collect();
+
+    // The second opinion.
+    if config.sac.rounds > 0 && set.reach.iter().any(|&r| r > 0.0) {
+        let stream = stream.child("sac");
+        let mut sac = SacAdversary::new(world, set, &config.sac, stream)?;
+        for index in 0..config.sac.rounds {
+            let round = stream.child("round").index(index as u64);
+            sac.round(&draw(config.sac.episodes, round.child("starts"))?, round);
+            let candidate = sac.candidate();
+            let value = measure(&candidate)[0];
+            report.candidates.push(Candidate { optimiser: "sac", index, value });
+            if value < report.lowest {
+                report.lowest = value;
+                best = candidate;
+            }
+            report.curve.push(report.lowest);
+            let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
+            progress.report("adversary (sac)", index + 1, config.sac.rounds, &note);
+        }
+        report.converged &= settled(&report, config);
     }
     Ok((best, report))
 }

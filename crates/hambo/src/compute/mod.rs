@@ -6,6 +6,7 @@
 //! [`Counter`] that lives on the device.
 
 mod cpu;
+mod rl;
 mod shape;
 
 pub use shape::{Activation, Shape};
@@ -443,7 +444,13 @@ impl Device {
     }
 
     /// out ← rows `indices` of `from`, each `width` long.
-    pub fn gather(&self, from: &Buffer, width: usize, indices: &Buffer<u32>, out: &mut Buffer) {
+    pub fn gather<T: Copy + Send + Sync>(
+        &self,
+        from: &Buffer<T>,
+        width: usize,
+        indices: &Buffer<u32>,
+        out: &mut Buffer<T>,
+    ) {
         check("gathered rows", out.len(), indices.len() * width);
         let Device::Cpu(cpu) = self;
         cpu.0.gather(from.cpu(), width, indices.cpu(), out.cpu_mut());

@@ -213,6 +213,33 @@ impl Bnn {
         Ok(model)
     }
 
+    /// A model with given networks, predicting changes in plain units: for tests whose answer is known.
+    #[cfg(test)]
+    pub(crate) fn by_hand(state_dim: usize, action_dim: usize, ensemble: Ensemble, std_floor: f32) -> Self {
+        let plain = |width: usize| Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
+        Bnn {
+            config: BnnConfig { particles: ensemble.shape.members, std_floor, ..Default::default() },
+            state_dim,
+            action_dim,
+            inputs: plain(state_dim + action_dim),
+            targets: plain(state_dim),
+            head: Gaussian { dims: state_dim, floor: std_floor },
+            tau: vec![1.0; state_dim],
+            report: FitReport {
+                steps: 0,
+                stopped_early: false,
+                validation_nll: vec![0.0; ensemble.shape.members],
+                broken_particles: Vec::new(),
+                rows: [0; 3],
+                held_out_episodes: true,
+                calibration_error_before: Vec::new(),
+                calibration_error_after: Vec::new(),
+            },
+            held_out: Split { train: vec![], validation: vec![], calibration: vec![], by_episode: true },
+            ensemble,
+        }
+    }
+
     fn train(
         &mut self,
         device: &Device,

@@ -12,14 +12,19 @@ thread_local! {
 
 /// Rows that a thread takes at a time.
 pub(super) const ROWS: usize = 256;
-const HALF_LOG_TAU: f32 = 0.918_938_5; // ½ ln 2π
+pub(super) const HALF_LOG_TAU: f32 = 0.918_938_5; // ½ ln 2π
 
 impl Cpu {
     /// out\[i\] = from\[indices\[i\]\], rows of `width`.
-    pub fn gather(&self, from: &[f32], width: usize, indices: &[u32], out: &mut [f32]) {
-        for (row, &i) in out.chunks_exact_mut(width).zip(indices) {
-            row.copy_from_slice(&from[i as usize * width..][..width]);
-        }
+    pub fn gather<T: Copy + Send + Sync>(&self, from: &[T], width: usize, indices: &[u32], out: &mut [T]) {
+        let out = Parts::new(out);
+        self.blocks(indices.len(), ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let out = unsafe { out.take(block.start * width..block.end * width) };
+            for (row, &i) in out.chunks_exact_mut(width).zip(&indices[block]) {
+                row.copy_from_slice(&from[i as usize * width..][..width]);
+            }
+        });
     }
 
     pub fn uniform_indices(&self, key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {

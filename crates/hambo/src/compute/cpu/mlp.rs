@@ -7,10 +7,16 @@ use crate::compute::{
 };
 use std::cell::RefCell;
 
-/// Rows that a thread takes through a network at a time: their activations stay in its cache.
-const ROWS: usize = 128;
+/// Rows that a thread takes through a network at a time at the most: their activations stay in its cache.
+const ROWS: usize = 256;
 /// Columns of a weight gradient that a thread computes at a time.
 const COLUMNS: usize = 128;
+
+/// Rows of a block. Large ones use the weights more often once they are packed, small ones give every thread
+/// its share of a small batch.
+fn block_rows(rows: usize) -> usize {
+    if rows >= 4 * ROWS { ROWS } else { ROWS / 2 }
+}
 
 thread_local! {
     /// Activations of one block of rows where nobody asked to keep them; grows once, then is reused.
@@ -27,12 +33,13 @@ impl Cpu {
         rows: usize,
         output: &mut [f32],
     ) {
-        let blocks = rows.div_ceil(ROWS);
+        let block = block_rows(rows);
+        let blocks = rows.div_ceil(block);
         let output = Parts::new(output);
         self.parallel(shape.members * blocks, |unit| {
             // Neighbouring units share a member, so that its weights stay in the cache.
-            let (member, first) = (unit / blocks, unit % blocks * ROWS);
-            let n = ROWS.min(rows - first);
+            let (member, first) = (unit / blocks, unit % blocks * block);
+            let n = block.min(rows - first);
             let params = member_params(shape, params, member);
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.iter_mut().for_each(|s| s.resize(s.len().max(ROWS * shape.widest()), 0.0));
@@ -66,11 +73,12 @@ impl Cpu {
         rows: usize,
         activations: &mut [Buffer],
     ) {
-        let blocks = rows.div_ceil(ROWS);
+        let block = block_rows(rows);
+        let blocks = rows.div_ceil(block);
         with_parts(activations, |activations| {
             self.parallel(shape.members * blocks, |unit| {
-                let (member, first) = (unit / blocks, unit % blocks * ROWS);
-                let n = ROWS.min(rows - first);
+                let (member, first) = (unit / blocks, unit % blocks * block);
+                let n = block.min(rows - first);
                 let params = member_params(shape, params, member);
                 let mut x = input.rows(shape, rows, member, first, n);
                 for (l, layer) in shape.layers() {
@@ -98,34 +106,45 @@ impl Cpu {
         gradient: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
     ) {
-        let blocks = rows.div_ceil(ROWS);
+        let block = block_rows(rows);
+        let blocks = rows.div_ceil(block);
         let d_input = d_input.map(Parts::new);
         with_parts(deltas, |deltas| {
             self.parallel(shape.members * blocks, |unit| {
-                let (member, first) = (unit / blocks, unit % blocks * ROWS);
-                let n = ROWS.min(rows - first);
+                let (member, first) = (unit / blocks, unit % blocks * block);
+                let n = block.min(rows - first);
                 let params = member_params(shape, params, member);
                 let range = |width: usize| {
                     let start = (member * rows + first) * width;
                     start..start + n * width
                 };
+                let last = shape.layer(shape.depth() - 1);
+                // SAFETY: each unit touches the rows of its own member and block.
+                let delta = unsafe { deltas[shape.depth() - 1].take(range(last.outputs)) };
+                let live = if gradient.is_some() { Live::all(n) } else { Live::pack(delta, last.outputs) };
                 for (l, layer) in shape.layers().rev() {
-                    // SAFETY: each unit touches the rows of its own member and block.
-                    let delta = unsafe { deltas[l].take(range(layer.outputs)) };
-                    through_activation(layer.activation, &activations[l].cpu()[range(layer.outputs)], delta);
+                    // SAFETY: as above.
+                    let delta =
+                        &mut unsafe { deltas[l].take(range(layer.outputs)) }[..live.n * layer.outputs];
+                    let output = &activations[l].cpu()[range(layer.outputs)];
+                    through_activation(layer, output, &live, delta);
                     let below = match (l, d_input) {
                         (0, None) => continue,
                         (0, Some(d_input)) => d_input,
                         _ => deltas[l - 1],
                     };
                     let weights = &params[layer.offset..][..layer.inputs * layer.outputs];
+                    // SAFETY: as above.
+                    let below = unsafe { below.take(range(layer.inputs)) };
                     // dx = delta · Wᵀ
                     product(
-                        Matrix::new(delta, n, layer.outputs),
+                        Matrix::new(delta, live.n, layer.outputs),
                         Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
-                        // SAFETY: as above.
-                        unsafe { below.take(range(layer.inputs)) },
+                        &mut below[..live.n * layer.inputs],
                     );
+                    if l == 0 {
+                        live.unpack(below, layer.inputs);
+                    }
                 }
             });
         });
@@ -227,15 +246,58 @@ fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// delta ← delta · activation'(sum), from the activation itself.
-fn through_activation(activation: Activation, output: &[f32], delta: &mut [f32]) {
-    vectorised(|| match activation {
-        Activation::Linear => {}
-        Activation::Relu => {
-            delta.iter_mut().zip(output).for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 });
+/// delta ← delta · activation'(sum), from the activation itself; row i of `delta` belongs to the i-th live row.
+fn through_activation(layer: Layer, output: &[f32], live: &Live, delta: &mut [f32]) {
+    let width = layer.outputs;
+    vectorised(|| {
+        for (delta, &row) in delta.chunks_exact_mut(width).zip(&live.rows) {
+            let pairs = delta.iter_mut().zip(&output[row as usize * width..][..width]);
+            match layer.activation {
+                Activation::Linear => return,
+                Activation::Relu => pairs.for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 }),
+                Activation::Tanh => pairs.for_each(|(d, &y)| *d *= 1.0 - y * y),
+            }
         }
-        Activation::Tanh => delta.iter_mut().zip(output).for_each(|(d, &y)| *d *= 1.0 - y * y),
     });
+}
+
+/// The rows of a block that the loss depends on. Of twin critics only the lower one has a say in each row, and
+/// trajectories that have ended have none: their rows need not go back through the network.
+struct Live {
+    rows: [u16; ROWS],
+    n: usize,
+}
+
+impl Live {
+    fn all(n: usize) -> Self {
+        Live { rows: std::array::from_fn(|i| i as u16), n }
+    }
+
+    /// Moves the rows of `delta` that are not 0 to its front.
+    fn pack(delta: &mut [f32], width: usize) -> Self {
+        let mut live = Live { rows: [0; ROWS], n: 0 };
+        for row in 0..delta.len() / width {
+            let from = row * width..(row + 1) * width;
+            if delta[from.clone()].iter().any(|&d| d != 0.0) {
+                delta.copy_within(from, live.n * width);
+                live.rows[live.n] = row as u16;
+                live.n += 1;
+            }
+        }
+        live
+    }
+
+    /// Moves rows from the front back to where they belong, with 0 in between.
+    fn unpack(&self, values: &mut [f32], width: usize) {
+        let mut end = values.len();
+        for i in (0..self.n).rev() {
+            let start = self.rows[i] as usize * width;
+            values.copy_within(i * width..(i + 1) * width, start);
+            values[start + width..end].fill(0.0);
+            end = start;
+        }
+        values[..end].fill(0.0);
+    }
 }
 
 fn column_sums(matrix: &[f32], width: usize, first: usize, sums: &mut [f32]) {

@@ -7,6 +7,7 @@ mod adjoint;
 mod elementwise;
 mod mlp;
 mod optimise;
+mod rl;
 
 use crate::{Error, Result};
 use rayon::prelude::*;

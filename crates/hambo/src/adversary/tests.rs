@@ -1,0 +1,121 @@
+//! Searches on a problem whose worst adversary is known.
+
+use super::{SacConfig, SearchConfig, SearchReport, search};
+use crate::compute::{Activation, Device, Shape};
+use crate::data::{Columns, Transitions};
+use crate::dynamics::Bnn;
+use crate::expression::{Program, Scope};
+use crate::hallucination::ConfidenceSet;
+use crate::nn::Ensemble;
+use crate::policy::Policy;
+use crate::rng::Stream;
+use crate::rollout::{Setting, World};
+use crate::task::{Initial, Task};
+
+const HORIZON: usize = 10;
+const DISCOUNT: f64 = 0.98;
+const GAIN: f64 = 0.2;
+const BETA: f64 = 1.5;
+const SPREAD: f64 = 0.1;
+
+/// Two linear members s' = s + a ± 0.1 + noise: σ_e is 0.1 everywhere.
+fn model(device: &Device) -> Bnn {
+    let shape = Shape::new(2, vec![4, 4], Activation::Relu).unwrap();
+    let member = |offset: f32| {
+        let mut params = vec![0.0; shape.parameters()]; // weights [4 inputs, 4 outputs], biases [4]
+        for dim in 0..2 {
+            params[(2 + dim) * 4 + dim] = 1.0; // the change is the action
+            params[16 + dim] = offset;
+            params[16 + 2 + dim] = -3.0;
+        }
+        params
+    };
+    let params = [member(SPREAD as f32), member(-SPREAD as f32)].concat();
+    Bnn::by_hand(2, 2, Ensemble { params: device.adopt(params), shape: shape.clone() }, 1e-3)
+}
+
+/// r = s₀ − 2 s₁
+fn task() -> Task {
+    Task {
+        name: "linear".to_owned(),
+        state_dim: 2,
+        action_dim: 2,
+        action_low: vec![-10.0; 2],
+        action_high: vec![10.0; 2],
+        reward: Program::parse(&["s[0] - 2 * s[1]"], 2, 2, Scope::REWARD).unwrap(),
+        termination: None,
+        initial: Initial::Box { low: vec![-1.0; 2], high: vec![1.0; 2], map: None },
+    }
+}
+
+/// How far the worst adversary lowers the return. With a = −g s every shift of β σ_e moves the state along
+/// one direction for good, d' = (1 − g) d + β σ_e, and η = (−1, 1) is the worst at every step. Starts and
+/// noise cancel, since everything is linear.
+fn worst_fall() -> f64 {
+    let (mut displaced, mut fall) = (0.0, 0.0);
+    for t in 0..HORIZON {
+        fall += DISCOUNT.powi(t as i32) * 3.0 * displaced;
+        displaced = (1.0 - GAIN) * displaced + BETA * SPREAD;
+    }
+    fall
+}
+
+fn run(config: &SearchConfig) -> SearchReport {
+    let device = Device::cpu(Some(2)).unwrap();
+    let (model, task) = (model(&device), task());
+    let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
+    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let data = Transitions::new(Columns {
+        state_dim: 2,
+        action_dim: 2,
+        states: vec![0.0; 4],
+        actions: vec![0.0; 4],
+        rewards: vec![0.0; 2],
+        next_states: vec![0.0; 4],
+        terminals: vec![false; 2],
+        timeouts: vec![false; 2],
+        episode_starts: vec![0],
+    })
+    .unwrap();
+    let set = ConfidenceSet::new(&model, BETA).unwrap();
+    device.run(|| {
+        let world = World::new(&device, &model, setting);
+        search(&world, &set, config, &data, Stream::new(3), &()).unwrap().1
+    })
+}
+
+/// Lowest value that one of the optimisers reached.
+fn lowest(report: &SearchReport, optimiser: &str) -> f64 {
+    let values = report.candidates.iter().filter(|c| c.optimiser == optimiser).map(|c| c.value);
+    values.fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
+    let sac = SacConfig {
+        rounds: 10,
+        episodes: 100,
+        updates: 250,
+        batch: 128,
+        hidden: vec![32, 32],
+        temperature: 0.005,
+        ..Default::default()
+    };
+    let config = SearchConfig {
+        hidden: vec![32, 32],
+        restarts: 1,
+        iterations: 150,
+        learning_rate: 1e-2,
+        tolerance: 1e-3,
+        sac,
+        ..Default::default()
+    };
+    let report = run(&config);
+    let worst = worst_fall();
+    for optimiser in ["pathwise", "sac"] {
+        let fall = report.neutral - lowest(&report, optimiser);
+        assert!(fall >= 0.98 * worst, "{optimiser} lowers the return by {fall}, the worst by {worst}");
+        assert!(fall <= worst * (1.0 + 1e-4), "{optimiser} lowers by {fall}, more than possible: {worst}");
+    }
+    assert_eq!(report.lowest, lowest(&report, "pathwise").min(lowest(&report, "sac")));
+}

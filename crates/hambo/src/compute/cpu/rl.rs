@@ -1,0 +1,165 @@
+//! Actor-critic learning, see [`crate::compute::Device::squash`] and what follows it.
+
+use super::{
+    Cpu, Parts,
+    elementwise::{HALF_LOG_TAU, ROWS},
+    vectorised,
+};
+use crate::compute::rl::LOG_STD;
+use std::ops::Range;
+
+/// Parameters that a thread averages at a time.
+const BLOCK: usize = 32 * 1024;
+
+impl Cpu {
+    pub fn squash(&self, output: &[f32], noise: &[f32], actions: &mut [f32], log_probs: &mut [f32]) {
+        let rows = log_probs.len();
+        let d = actions.len() / rows;
+        let (actions, log_probs) = (Parts::new(actions), Parts::new(log_probs));
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let (actions, log_probs) =
+                unsafe { (actions.take(block.start * d..block.end * d), log_probs.take(block.clone())) };
+            let (output, noise) =
+                (&output[block.start * 2 * d..block.end * 2 * d], &noise[block.start * d..block.end * d]);
+            let rows = actions.chunks_exact_mut(d).zip(output.chunks_exact(2 * d)).zip(noise.chunks_exact(d));
+            for (((actions, output), noise), log_prob) in rows.zip(log_probs) {
+                // ln(1 − tanh² u) = 2 (ln 2 − |u| − ln(1 + e^(−2|u|))); the last are summed as one logarithm of
+                // a product, whose factors are in (1, 2].
+                let (mut sum, mut product) = (0.0, 1.0f32);
+                for c in 0..d {
+                    let log_std = output[d + c].clamp(LOG_STD[0], LOG_STD[1]);
+                    let u = output[c] + log_std.exp() * noise[c];
+                    let m = (-2.0 * u.abs()).exp_m1();
+                    actions[c] = (-m / (2.0 + m)).copysign(u);
+                    sum -= 0.5 * noise[c] * noise[c] + log_std + HALF_LOG_TAU;
+                    sum += 2.0 * (u.abs() - std::f32::consts::LN_2);
+                    product *= 2.0 + m;
+                    if c % 64 == 63 {
+                        sum += 2.0 * product.ln();
+                        product = 1.0;
+                    }
+                }
+                *log_prob = sum + 2.0 * product.ln();
+            }
+        });
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn squash_gradient(
+        &self,
+        rows: usize,
+        output: &[f32],
+        noise: &[f32],
+        actions: &[f32],
+        (d_critic_inputs, width): (&[f32], usize),
+        temperature: f32,
+        d_output: &mut [f32],
+    ) {
+        let d = actions.len() / rows;
+        let d_log_prob = temperature / rows as f32;
+        let d_output = Parts::new(d_output);
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let d_output = unsafe { d_output.take(block.start * 2 * d..block.end * 2 * d) };
+            for (row, d_output) in block.zip(d_output.chunks_exact_mut(2 * d)) {
+                let (d_mean, d_log_std) = d_output.split_at_mut(d);
+                d_mean.fill(0.0);
+                for d_inputs in d_critic_inputs.chunks_exact(rows * width) {
+                    let d_action = &d_inputs[row * width + width - d..][..d];
+                    d_mean.iter_mut().zip(d_action).for_each(|(sum, g)| *sum += g);
+                }
+                for c in 0..d {
+                    let at = row * d + c;
+                    let (action, raw) = (actions[at], output[row * 2 * d + d + c]);
+                    // d ln π / du = 2 tanh u, and d ln π / d ln σ = −1 besides what passes through u.
+                    let d_u = d_mean[c] * (1.0 - action * action) + d_log_prob * 2.0 * action;
+                    d_mean[c] = d_u;
+                    let free = raw > LOG_STD[0] && raw < LOG_STD[1];
+                    d_log_std[c] = if free { d_u * raw.exp() * noise[at] - d_log_prob } else { 0.0 };
+                }
+            }
+        });
+    }
+
+    pub fn td_target(
+        &self,
+        discount: f32,
+        [rewards, continues, log_probs]: [&[f32]; 3],
+        values: &[f32],
+        temperature: f32,
+        targets: &mut [f32],
+    ) {
+        let rows = targets.len();
+        for row in 0..rows {
+            let soft_value = lowest(values, rows, row).1 - temperature * log_probs[row];
+            targets[row] = rewards[row] + discount * continues[row] * soft_value;
+        }
+    }
+
+    pub fn squared_error(&self, values: &[f32], targets: &[f32], d_values: &mut [f32], losses: &mut [f64]) {
+        let rows = targets.len();
+        let slope = 2.0 / rows as f32;
+        let critics = values.chunks_exact(rows).zip(d_values.chunks_exact_mut(rows));
+        for ((values, d_values), loss) in critics.zip(losses) {
+            let mut sum = 0.0;
+            for ((d, q), y) in d_values.iter_mut().zip(values).zip(targets) {
+                let error = q - y;
+                *d = slope * error;
+                sum += f64::from(error * error);
+            }
+            *loss = sum / rows as f64;
+        }
+    }
+
+    pub fn actor_loss(
+        &self,
+        values: &[f32],
+        log_probs: &[f32],
+        temperature: f32,
+        d_values: &mut [f32],
+        losses: &mut [f64],
+    ) {
+        let rows = log_probs.len();
+        let (mut loss, mut log_prob) = (0.0, 0.0);
+        d_values.fill(0.0);
+        for row in 0..rows {
+            let (critic, value) = lowest(values, rows, row);
+            d_values[critic * rows + row] = -1.0 / rows as f32;
+            loss += f64::from(temperature * log_probs[row] - value);
+            log_prob += f64::from(log_probs[row]);
+        }
+        losses.copy_from_slice(&[loss / rows as f64, log_prob / rows as f64]);
+    }
+
+    pub fn polyak(&self, rate: f32, params: &[f32], target: &mut [f32]) {
+        let (n, target) = (target.len(), Parts::new(target));
+        self.blocks(n, BLOCK, |r: Range<usize>| {
+            // SAFETY: blocks do not overlap.
+            let target = unsafe { target.take(r.clone()) };
+            vectorised(|| target.iter_mut().zip(&params[r]).for_each(|(t, p)| *t += rate * (p - *t)));
+        });
+    }
+
+    pub fn join<const N: usize>(&self, parts: [(&[f32], usize); N], out: &mut [f32]) {
+        let width: usize = parts.iter().map(|(_, width)| width).sum();
+        let mut first = 0;
+        for (data, part) in parts.into_iter().filter(|&(_, part)| part > 0) {
+            assert_eq!(data.len() / part, out.len() / width, "rows of matrices side by side");
+            for (out, data) in out.chunks_exact_mut(width).zip(data.chunks_exact(part)) {
+                out[first..first + part].copy_from_slice(data);
+            }
+            first += part;
+        }
+    }
+}
+
+/// The critic with the lowest of the `values` `[critics, rows]` of a row, and that value.
+#[inline(always)]
+fn lowest(values: &[f32], rows: usize, row: usize) -> (usize, f32) {
+    let critics = values.len() / rows;
+    (1..critics).fold((0, values[row]), |(critic, low), k| {
+        let value = values[k * rows + row];
+        if value < low { (k, value) } else { (critic, low) }
+    })
+}

@@ -1,0 +1,130 @@
+//! Kernels of actor-critic learning: squashed Gaussian actions, temporal differences, moving targets.
+
+use super::{Buffer, Device, check};
+
+/// Range to which an actor's log standard deviations are limited.
+pub(crate) const LOG_STD: [f32; 2] = [-20.0, 2.0];
+
+impl Device {
+    /// Draws from a Gaussian squashed by tanh. Of the actor's `output` `[rows, 2·action]` the first half are
+    /// the means μ, the second half ln σ, limited to \[−20, 2\]; with standard normal `noise` ε `[rows, action]`
+    ///
+    /// u = μ + σ ε, action = tanh u, ln π = Σ −½ ε² − ln σ − ½ ln 2π − ln(1 − tanh² u).
+    pub fn squash(&self, output: &Buffer, noise: &Buffer, actions: &mut Buffer, log_probs: &mut Buffer) {
+        check("actor's outputs", output.len(), 2 * actions.len());
+        check("noise of actions", noise.len(), actions.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.squash(output.cpu(), noise.cpu(), actions.cpu_mut(), log_probs.cpu_mut());
+    }
+
+    /// Back through [`Device::squash`]: dL/d(output) of L = f(actions) + α · mean ln π, where α is e to the
+    /// power of `log_temperature` `[1]`. df/d(actions) is the sum over critics of the last columns of
+    /// `d_critic_inputs` `[critics, rows, width]`, where the actions stand.
+    #[allow(clippy::too_many_arguments)]
+    pub fn squash_gradient(
+        &self,
+        rows: usize,
+        output: &Buffer,
+        noise: &Buffer,
+        actions: &Buffer,
+        (d_critic_inputs, width): (&Buffer, usize),
+        log_temperature: &Buffer,
+        d_output: &mut Buffer,
+    ) {
+        check("actor's outputs", output.len(), 2 * actions.len());
+        check("gradient of the actor's outputs", d_output.len(), output.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.squash_gradient(
+            rows,
+            output.cpu(),
+            noise.cpu(),
+            actions.cpu(),
+            (d_critic_inputs.cpu(), width),
+            log_temperature.cpu()[0].exp(),
+            d_output.cpu_mut(),
+        );
+    }
+
+    /// What critics should have said, `[rows]`: y = r + γ · continues · (minₖ Qₖ(s', a') − α ln π(a')), from
+    /// the target critics' `values` `[critics, rows]`. `continues` is 0 after a terminal state, else 1.
+    #[allow(clippy::too_many_arguments)]
+    pub fn td_target(
+        &self,
+        discount: f32,
+        rewards: &Buffer,
+        continues: &Buffer,
+        values: &Buffer,
+        log_probs: &Buffer,
+        log_temperature: &Buffer,
+        targets: &mut Buffer,
+    ) {
+        check("rewards", rewards.len(), targets.len());
+        check("log probabilities", log_probs.len(), targets.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.td_target(
+            discount,
+            [rewards.cpu(), continues.cpu(), log_probs.cpu()],
+            values.cpu(),
+            log_temperature.cpu()[0].exp(),
+            targets.cpu_mut(),
+        );
+    }
+
+    /// Mean squared error of each critic's `values` `[critics, rows]` into `losses` `[critics]`, and its
+    /// gradient 2 (Q − y) / rows.
+    pub fn squared_error(
+        &self,
+        values: &Buffer,
+        targets: &Buffer,
+        d_values: &mut Buffer,
+        losses: &mut Buffer<f64>,
+    ) {
+        check("values", values.len(), losses.len() * targets.len());
+        check("gradient of values", d_values.len(), values.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.squared_error(values.cpu(), targets.cpu(), d_values.cpu_mut(), losses.cpu_mut());
+    }
+
+    /// The actor's loss, mean (α ln π − minₖ Qₖ), and the mean ln π into `losses` `[2]`; the gradient by the
+    /// values, −1 / rows at the lowest of each row and 0 elsewhere, into `d_values` `[critics, rows]`.
+    pub fn actor_loss(
+        &self,
+        values: &Buffer,
+        log_probs: &Buffer,
+        log_temperature: &Buffer,
+        d_values: &mut Buffer,
+        losses: &mut Buffer<f64>,
+    ) {
+        check("gradient of values", d_values.len(), values.len());
+        check("actor's losses", losses.len(), 2);
+        let Device::Cpu(cpu) = self;
+        let temperature = log_temperature.cpu()[0].exp();
+        cpu.0.actor_loss(values.cpu(), log_probs.cpu(), temperature, d_values.cpu_mut(), losses.cpu_mut());
+    }
+
+    /// Gradient by ln α of the temperature's loss −α (mean ln π + target entropy); `losses` are those of
+    /// [`Device::actor_loss`].
+    pub fn temperature_gradient(
+        &self,
+        target_entropy: f32,
+        losses: &Buffer<f64>,
+        log_temperature: &Buffer,
+        gradient: &mut Buffer,
+    ) {
+        let temperature = log_temperature.cpu()[0].exp();
+        gradient.cpu_mut()[0] = -temperature * (losses.cpu()[1] as f32 + target_entropy);
+    }
+
+    /// target ← target + rate · (params − target)
+    pub fn polyak(&self, rate: f32, params: &Buffer, target: &mut Buffer) {
+        check("target parameters", target.len(), params.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.polyak(rate, params.cpu(), target.cpu_mut());
+    }
+
+    /// out `[rows, Σ widths]` ← the columns of several matrices side by side.
+    pub fn join<const N: usize>(&self, parts: [(&Buffer, usize); N], out: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.join(parts.map(|(data, width)| (data.cpu(), width)), out.cpu_mut());
+    }
+}

@@ -1,0 +1,117 @@
+//! What was tried, kept on the device to learn from.
+
+use super::Batch;
+use crate::compute::{Buffer, Counter, Device};
+use crate::rng::Stream;
+
+/// Lengths of what goes into a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    /// What the actor sees.
+    pub observation: usize,
+    /// What the critics see besides observation and action; may be 0.
+    pub context: usize,
+    /// What the actor chooses.
+    pub action: usize,
+}
+
+/// Rows (observation, context, action, reward, continues), and which pairs of them are transitions.
+///
+/// An observation is stored once: a transition is the number of its row and of the row after it, so that
+/// trajectories may lie in any order, end early, and be overwritten by newer ones.
+#[derive(Debug)]
+pub struct Replay {
+    widths: Widths,
+    observations: Buffer,
+    contexts: Buffer,
+    actions: Buffer,
+    rewards: Buffer,
+    continues: Buffer,
+    /// Row and next row of each transition.
+    transitions: [Buffer<u32>; 2],
+    // A minibatch's choice of transitions, and the rows it leads to.
+    chosen: Buffer<u32>,
+    here: Buffer<u32>,
+    next: Buffer<u32>,
+}
+
+impl Replay {
+    /// Room for `capacity` rows, drawn `batch` at a time.
+    pub fn new(device: &Device, widths: Widths, capacity: usize, batch: usize) -> Self {
+        let columns = |width: usize| device.zeros(capacity * width);
+        Replay {
+            widths,
+            observations: columns(widths.observation),
+            contexts: columns(widths.context),
+            actions: columns(widths.action),
+            rewards: columns(1),
+            continues: columns(1),
+            transitions: [device.zeros(0), device.zeros(0)],
+            chosen: device.zeros(batch),
+            here: device.zeros(batch),
+            next: device.zeros(batch),
+        }
+    }
+
+    /// Writes consecutive rows from row `first` on, as many as there are `rewards`.
+    pub fn store(
+        &mut self,
+        device: &Device,
+        first: usize,
+        [observations, contexts, actions, rewards]: [&Buffer; 4],
+    ) {
+        let (rows, w) = (rewards.len(), self.widths);
+        let columns = [
+            (observations, &mut self.observations, w.observation),
+            (contexts, &mut self.contexts, w.context),
+            (actions, &mut self.actions, w.action),
+            (rewards, &mut self.rewards, 1),
+        ];
+        for (from, to, width) in columns {
+            device.copy_part(from, 0, to, first * width, rows * width);
+        }
+    }
+
+    /// Says of rows from `first` on whether anything follows them: 1, or 0 after a terminal state.
+    pub fn mark(&mut self, device: &Device, first: usize, continues: &[f32]) {
+        device.copy_part(&device.upload(continues), 0, &mut self.continues, first, continues.len());
+    }
+
+    /// Replaces the list of transitions, each a row and the one after it. The latter is not looked at where
+    /// the former does not continue, but must be a row that was written.
+    pub fn set_transitions(&mut self, device: &Device, rows: &[u32], next: &[u32]) {
+        self.transitions = [device.upload(rows), device.upload(next)];
+    }
+
+    /// Number of transitions.
+    pub fn len(&self) -> usize {
+        self.transitions[0].len()
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The stored rewards, row by row.
+    pub fn rewards(&self) -> &Buffer {
+        &self.rewards
+    }
+
+    /// Draws a minibatch of transitions, with replacement.
+    pub fn draw(&mut self, device: &Device, stream: Stream, step: &Counter, batch: &mut Batch) {
+        device.uniform_indices(stream, step, self.len(), &mut self.chosen);
+        device.gather(&self.transitions[0], 1, &self.chosen, &mut self.here);
+        device.gather(&self.transitions[1], 1, &self.chosen, &mut self.next);
+        let (w, here, next) = (self.widths, &self.here, &self.next);
+        device.gather(&self.observations, w.observation, here, &mut batch.observations);
+        device.gather(&self.actions, w.action, here, &mut batch.actions);
+        device.gather(&self.rewards, 1, here, &mut batch.rewards);
+        device.gather(&self.continues, 1, here, &mut batch.continues);
+        device.gather(&self.observations, w.observation, next, &mut batch.next_observations);
+        if w.context > 0 {
+            device.gather(&self.contexts, w.context, here, &mut batch.contexts);
+            device.gather(&self.contexts, w.context, next, &mut batch.next_contexts);
+        }
+    }
+}
