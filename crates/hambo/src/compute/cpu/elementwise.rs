@@ -12,6 +12,8 @@ thread_local! {
 
 /// Rows that a thread takes at a time.
 pub(super) const ROWS: usize = 256;
+/// The same for a loss, where a minibatch of a few hundred rows is all there is.
+const LOSS_ROWS: usize = 64;
 pub(super) const HALF_LOG_TAU: f32 = 0.918_938_5; // ½ ln 2π
 
 impl Cpu {
@@ -80,7 +82,7 @@ impl Cpu {
     ) {
         let d = head.dims;
         let rows = targets.len() / d;
-        let blocks = rows.div_ceil(ROWS);
+        let blocks = rows.div_ceil(LOSS_ROWS);
         let over_rows = 1.0 / rows as f32;
         let mut partials = self.partials.lock().unwrap_or_else(PoisonError::into_inner);
         partials.clear();
@@ -88,9 +90,9 @@ impl Cpu {
         let sums = Parts::new(&mut partials);
         let d_output = d_output.map(Parts::new);
         self.parallel(members * blocks, |unit| {
-            let (member, first) = (unit / blocks, unit % blocks * ROWS);
+            let (member, first) = (unit / blocks, unit % blocks * LOSS_ROWS);
             let mut sum = 0.0f64;
-            for row in first..rows.min(first + ROWS) {
+            for row in first..rows.min(first + LOSS_ROWS) {
                 let at = (member * rows + row) * 2 * d;
                 let (means, raws) = output[at..at + 2 * d].split_at(d);
                 let target = &targets[row * d..][..d];

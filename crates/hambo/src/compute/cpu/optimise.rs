@@ -181,8 +181,8 @@ impl Cpu {
                 for i in 0..members {
                     for j in 0..i {
                         let of = |i: usize| &params[i * n + chunk.start..i * n + chunk.end];
-                        let (a, b) = (of(i), of(j));
-                        sums[i * members + j] += f64::from(vectorised(|| squared_distance(a, b)));
+                        let distance = pulp::Arch::new().dispatch(Distance(of(i), of(j)));
+                        sums[i * members + j] += f64::from(distance);
                     }
                 }
             }
@@ -260,19 +260,26 @@ fn chunks(block: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     block.clone().step_by(CHUNK).map(move |start| start..(start + CHUNK).min(block.end))
 }
 
-#[inline(always)]
-fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let mut sums = [0.0f32; LANES];
-    let (mut a, mut b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    for (a, b) in (&mut a).zip(&mut b) {
-        for l in 0..LANES {
-            let d = a[l] - b[l];
-            sums[l] += d * d;
+/// ‖a − b‖². A type and not a closure: only so is it inlined into the function for wide vectors.
+struct Distance<'a>(&'a [f32], &'a [f32]);
+
+impl pulp::NullaryFnOnce for Distance<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn call(self) -> f32 {
+        const LANES: usize = 32;
+        let mut sums = [0.0f32; LANES];
+        let (mut a, mut b) = (self.0.chunks_exact(LANES), self.1.chunks_exact(LANES));
+        for (a, b) in (&mut a).zip(&mut b) {
+            for l in 0..LANES {
+                let d = a[l] - b[l];
+                sums[l] += d * d;
+            }
         }
+        let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| (a - b) * (a - b)).sum();
+        sums.iter().sum::<f32>() + rest
     }
-    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| (a - b) * (a - b)).sum();
-    sums.iter().sum::<f32>() + rest
 }
 
 /// ℓ of the median heuristic (Liu & Wang 2016): exp(−median d² / 2ℓ) = 1 / K.
