@@ -3,7 +3,7 @@
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
 //! that differences between them are differences of the models, not of luck.
 
-use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
+use crate::compute::{Buffer, Counter, Device, Input, Shape, Shift, Status, Step};
 use crate::dynamics::Bnn;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
@@ -28,6 +28,8 @@ pub enum Propagation<'a> {
     Shifted(&'a Continuous),
     /// Shifted by draws from an adversary that still learns.
     Explored(Explorer<'a>),
+    /// A member chosen at every step by an adversary (HAMBO-DA1).
+    Chosen(Chooser<'a>),
 }
 
 /// A stochastic adversary: η ~ tanh N(μ(s, a), σ²(s, a)).
@@ -37,6 +39,15 @@ pub struct Explorer<'a> {
     pub actor: &'a Ensemble,
     /// The set it chooses from.
     pub set: &'a ConfidenceSet,
+}
+
+/// A discrete adversary: k = argmax Σ Q(s, a, t / T), summed over its networks, or any with probability ε.
+#[derive(Clone, Copy, Debug)]
+pub struct Chooser<'a> {
+    /// Networks from standardized (s, a) and t / T to the value of each member.
+    pub networks: &'a Ensemble,
+    /// ε, 0 where nothing is to be learned.
+    pub exploration: f32,
 }
 
 /// The question that trajectories answer.
@@ -116,6 +127,7 @@ impl Propagation<'_> {
             Propagation::EachMember => "rollouts (particles)",
             Propagation::Shifted(_) => "rollouts (ca)",
             Propagation::Explored(_) => "rollouts (exploration)",
+            Propagation::Chosen(_) => "rollouts (da1)",
         }
     }
 }
@@ -183,6 +195,9 @@ pub(crate) struct Rollout<'a> {
     shifts: Buffer,
     reach: Buffer,
     exploration: Option<Exploration>,
+    choice: Option<Choice>,
+    /// t / T of the last step, for adversaries that look at it, `[rows]`.
+    pub elapsed: Buffer,
     pub rewards: Buffer,
     ended: Buffer,
     returns: Buffer,
@@ -209,6 +224,11 @@ impl<'a> Rollout<'a> {
             _ => &[],
         };
         let explored = matches!(propagation, Propagation::Explored(_));
+        let choice = match propagation {
+            Propagation::Chosen(chooser) => Some(Choice::new(device, &chooser.networks.shape, rows)),
+            _ => None,
+        };
+        let timed = explored || choice.is_some();
         let mut lowest = device.zeros(rows);
         device.fill(&mut lowest, f32::INFINITY);
         Rollout {
@@ -226,6 +246,8 @@ impl<'a> Rollout<'a> {
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
             exploration: explored.then(|| Exploration::new(device, rows, ds)),
+            choice,
+            elapsed: device.zeros(if timed { rows } else { 0 }),
             rewards: device.zeros(rows),
             ended: device.zeros(rows),
             returns: device.zeros(rows),
@@ -245,6 +267,7 @@ impl<'a> Rollout<'a> {
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.ensemble().infer(device, input, rows, &mut self.outputs);
+        device.fill(&mut self.elapsed, self.step as f32 / setting.horizon as f32);
 
         if !matches!(self.propagation, Propagation::Mean) {
             device.normals(noise_stream(stream), &self.time, &mut self.noise);
@@ -278,6 +301,23 @@ impl<'a> Rollout<'a> {
                 device.scale_columns(&self.reach, &mut self.shifts);
                 Step::Shifted(Shift { amount: &self.shifts, power: explorer.set.power, noise })
             }
+            Propagation::Chosen(chooser) => {
+                if let Some(choice) = &mut self.choice {
+                    let columns = [(&self.inputs, self.inputs.len() / self.rows), (&self.elapsed, 1)];
+                    device.join(columns, &mut choice.seen);
+                    let seen = Input::Shared(&choice.seen);
+                    chooser.networks.infer(device, seen, self.rows, &mut choice.values);
+                    device.choose(
+                        &choice.values,
+                        model.particles(),
+                        chooser.exploration,
+                        stream.child("exploration"),
+                        &self.time,
+                        &mut self.members,
+                    );
+                }
+                Step::Chosen { members: &self.members, noise }
+            }
         };
         self.world.propagate(&step, &self.outputs, &self.states, &mut self.next);
 
@@ -304,6 +344,11 @@ impl<'a> Rollout<'a> {
     /// What an [`Explorer`] chose in the last step, `[rows, state]`.
     pub fn choices(&self) -> &Buffer {
         self.exploration.as_ref().map_or(&self.shifts, |e| &e.choices)
+    }
+
+    /// The member that a [`Chooser`] chose in the last step, `[rows]`.
+    pub fn members(&self) -> &Buffer<u32> {
+        &self.members
     }
 
     /// What the trajectories gave so far.
@@ -334,6 +379,19 @@ impl Exploration {
         actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
         device.normals(stream.child("exploration"), time, &mut self.noise);
         device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
+    }
+}
+
+/// Where a [`Chooser`] values the members.
+struct Choice {
+    seen: Buffer,
+    values: Buffer,
+}
+
+impl Choice {
+    fn new(device: &Device, shape: &Shape, rows: usize) -> Self {
+        let values = device.zeros(shape.members * rows * shape.outputs());
+        Choice { seen: device.zeros(rows * shape.inputs()), values }
     }
 }
 

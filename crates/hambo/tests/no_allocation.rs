@@ -8,13 +8,14 @@
 mod common;
 
 use common::{fit, small, transitions};
-use hambo::compute::{Device, Kernel};
+use hambo::compute::{Activation, Device, Kernel, Shape};
 use hambo::dynamics::BnnConfig;
 use hambo::expression::{Program, Scope};
+use hambo::nn::Ensemble;
 use hambo::policy::Policy;
-use hambo::rl::{Replay, Sac, SacUpdate, Widths};
+use hambo::rl::{Dqn, DqnUpdate, Replay, Sac, SacUpdate, Widths};
 use hambo::rng::Stream;
-use hambo::rollout::{Propagation, Setting, rollout};
+use hambo::rollout::{Chooser, Propagation, Setting, rollout};
 use hambo::task::{Initial, Task};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -93,9 +94,15 @@ fn steps_do_not_allocate() {
     };
     let policy = Policy::read("builtin:proportional").unwrap();
     let starts = &data.states()[..2 * 700];
-    for propagation in
-        [Propagation::Mean, Propagation::Moments, Propagation::DrawEveryStep, Propagation::EachMember]
-    {
+    let shape = Shape::new(2, vec![5, 33, 3], Activation::Relu).unwrap();
+    let networks = Ensemble::random(&device, shape, Stream::new(4));
+    for propagation in [
+        Propagation::Mean,
+        Propagation::Moments,
+        Propagation::DrawEveryStep,
+        Propagation::EachMember,
+        Propagation::Chosen(Chooser { networks: &networks, exploration: 0.3 }),
+    ] {
         let allocations = allocations_of_steps(|steps| {
             let setting = Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
             rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
@@ -118,4 +125,21 @@ fn steps_do_not_allocate() {
         });
     });
     assert_eq!(allocations, 0, "100 SAC updates");
+
+    let widths = Widths { action: 1, ..widths };
+    let settings = DqnUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
+    let allocations = allocations_of_steps(|steps| {
+        let mut dqn = Dqn::new(&device, widths, 3, &settings, Stream::new(1)).unwrap();
+        let mut replay = Replay::new(&device, widths, 500, settings.batch);
+        let rows: Vec<u32> = (0..500).collect();
+        replay.set_transitions(&device, &rows, &rows);
+        let scale = device.upload(&[1.0]);
+        device.run(|| {
+            for _ in 0..steps {
+                dqn.draw(&device, &mut replay, &scale, Stream::new(2));
+                dqn.update(&device);
+            }
+        });
+    });
+    assert_eq!(allocations, 0, "100 DQN updates");
 }
