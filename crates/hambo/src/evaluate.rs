@@ -187,7 +187,7 @@ pub fn evaluate(
                     let world = World::new(device, model, setting);
                     search_members(&world, &question.search, data, stream, progress)
                 })?;
-                let greedy = Chooser { networks: &adversary.networks, exploration: 0.0 };
+                let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
                 let returns = roll(Propagation::Chosen(greedy));
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 members_report = Some(report);

@@ -91,6 +91,31 @@ fn choices_are_greedy_but_for_their_share_of_random_ones() {
     }
 }
 
+#[test]
+fn a_look_ahead_scores_choices_by_where_they_lead() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let (networks, options, rows) = (2, 3, 400);
+    let (all, mut generator) = (options * rows, Stream::new(6).generator());
+    let mut normals = |n: usize| (0..n).map(|_| generator.normal() as f32).collect::<Vec<_>>();
+    let (rewards, values) = (normals(all), normals(networks * all * options));
+    let ended: Vec<f32> = (0..all).map(|i| f32::from(u8::from(i % 7 == 0))).collect();
+    let mut scores = device.zeros(all);
+    let buffers = [&rewards, &ended, &values].map(|x| device.upload(x));
+    let [rewards_there, ended_there, values_there] = &buffers;
+    device.look_ahead((-0.5, 0.9), rewards_there, ended_there, values_there, options, &mut scores);
+    let scores = device.download(&scores);
+    for (row, choice) in (0..rows).flat_map(|row| (0..options).map(move |choice| (row, choice))) {
+        let at = choice * rows + row;
+        let mean = |j: usize| {
+            (0..networks).map(|n| f64::from(values[(n * all + at) * options + j])).sum::<f64>() / 2.0
+        };
+        let value = (0..options).map(mean).fold(f64::NEG_INFINITY, f64::max);
+        let goes_on = 1.0 - f64::from(ended[at]);
+        let expected = -0.5 * f64::from(rewards[at]) + 0.9 * goes_on * value;
+        close("score", scores[row * options + choice].into(), expected, 1e-6);
+    }
+}
+
 /// Updates from a replay memory; the transition of its last row is an end.
 fn learn(threads: usize) -> Vec<f32> {
     let device = Device::cpu(Some(threads)).unwrap();

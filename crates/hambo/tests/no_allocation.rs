@@ -11,6 +11,7 @@ use common::{fit, small, transitions};
 use hambo::compute::{Activation, Device, Kernel, Shape};
 use hambo::dynamics::BnnConfig;
 use hambo::expression::{Program, Scope};
+use hambo::hallucination::Discrete;
 use hambo::nn::Ensemble;
 use hambo::policy::Policy;
 use hambo::rl::{Dqn, DqnUpdate, Replay, Sac, SacUpdate, Widths};
@@ -95,13 +96,18 @@ fn steps_do_not_allocate() {
     let policy = Policy::read("builtin:proportional").unwrap();
     let starts = &data.states()[..2 * 700];
     let shape = Shape::new(2, vec![5, 33, 3], Activation::Relu).unwrap();
-    let networks = Ensemble::random(&device, shape, Stream::new(4));
+    let adversary = |look_ahead| Discrete {
+        networks: Ensemble::random(&device, shape.clone(), Stream::new(4)),
+        look_ahead,
+    };
+    let [adversary, ahead] = [adversary(None), adversary(Some(-0.5))];
     for propagation in [
         Propagation::Mean,
         Propagation::Moments,
         Propagation::DrawEveryStep,
         Propagation::EachMember,
-        Propagation::Chosen(Chooser { networks: &networks, exploration: 0.3 }),
+        Propagation::Chosen(Chooser { adversary: &adversary, exploration: 0.3 }),
+        Propagation::Chosen(Chooser { adversary: &ahead, exploration: 0.3 }),
     ] {
         let allocations = allocations_of_steps(|steps| {
             let setting = Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };

@@ -33,7 +33,6 @@ pub fn run(arguments: &Evaluate) -> Outcome {
             Scale::Quick => SearchConfig::default(),
             Scale::Paper => SearchConfig::paper_scale(),
         },
-        ..Question::default()
     };
     question.validate()?;
     check_threshold(arguments.threshold, &question)?;

@@ -1,7 +1,10 @@
 //! The paper's adversary for HAMBO-DA1: at every step it chooses one of the particles, trained by clipped double
 //! DQN on the negative return, in rounds of hallucinated episodes and gradient steps.
 //!
-//! It values the particles by (s, a) and t / T.
+//! It values the particles by (s, a) and t / T. What one choice is worth over another is little beside what a state
+//! is worth, and networks need long to tell it. The model knows where each particle leads, so that besides the
+//! choice that the networks value highest there is the one that leads to what they value highest: one step is
+//! looked ahead, and episodes are collected so.
 
 use super::memory::{Memory, widths};
 use crate::hallucination::Discrete;
@@ -122,27 +125,30 @@ impl<'a> DqnAdversary<'a> {
 
     /// One round: episodes from `starts` `[episodes, state]`, then gradient steps.
     pub fn round(&mut self, starts: &[f32], stream: Stream) {
-        let (device, memory) = (self.world.device, &mut self.memory);
         let exploration = self.config.exploration_in(self.round);
         self.round += 1;
-        let chooser = Chooser { networks: &self.dqn.networks, exploration };
+        let [_, adversary] = self.candidates();
+        let chooser = Chooser { adversary: &adversary, exploration };
+        let (device, memory) = (self.world.device, &mut self.memory);
         let rollout = Rollout::new(self.world, Propagation::Chosen(chooser), starts);
         memory.collect(device, rollout, stream.child("episodes"), Rollout::members);
         if memory.replay.is_empty() {
             return; // every episode left the finite numbers at once
         }
-        let stream = stream.child("updates");
+        let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
         for _ in 0..self.config.updates {
-            self.dqn.draw(device, &mut memory.replay, &memory.reward_scale, stream);
+            self.dqn.draw(device, &mut memory.replay, &reward_scale, stream);
             self.dqn.update(device);
         }
     }
 
-    /// The adversary as it stands, without random choices.
-    pub fn candidate(&self) -> Discrete {
+    /// The adversary as it stands, and the one that looks a step ahead.
+    pub fn candidates(&self) -> [Discrete; 2] {
         let (device, networks) = (self.world.device, &self.dqn.networks);
-        let mut params = device.zeros(networks.params.len());
-        device.copy(&networks.params, &mut params);
-        Discrete { networks: Ensemble { shape: networks.shape.clone(), params } }
+        [None, Some(self.memory.reward_scale())].map(|look_ahead| {
+            let mut params = device.zeros(networks.params.len());
+            device.copy(&networks.params, &mut params);
+            Discrete { networks: Ensemble { shape: networks.shape.clone(), params }, look_ahead }
+        })
     }
 }

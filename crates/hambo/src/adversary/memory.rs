@@ -12,8 +12,6 @@ use std::collections::VecDeque;
 /// an end like any other: nothing follows it.
 pub(super) struct Memory<A> {
     pub replay: Replay<A>,
-    /// −1 / deviation of the rewards so far, `[1]`: what lowers the return is what the adversary gains.
-    pub reward_scale: Buffer,
     episodes: usize,
     horizon: usize,
     most_rounds: usize,
@@ -48,7 +46,6 @@ impl<A: Default + Copy + Send + Sync> Memory<A> {
         }
         Ok(Memory {
             replay: Replay::new(device, widths, rows, batch),
-            reward_scale: device.zeros(1),
             episodes,
             horizon: setting.horizon,
             most_rounds,
@@ -77,7 +74,11 @@ impl<A: Default + Copy + Send + Sync> Memory<A> {
             device.copy_part(&rollout.status, 0, &mut statuses, (t + 1) * episodes, episodes);
         }
         self.remember(device, first, &device.download(&statuses));
-        self.reward_scale = device.upload(&[-1.0 / self.rewards.deviation()]);
+    }
+
+    /// −1 / deviation of the rewards so far: what lowers the return is what the adversary gains.
+    pub fn reward_scale(&self) -> f32 {
+        -1.0 / self.rewards.deviation()
     }
 
     /// Lists the steps that can be learned from. One that left the finite numbers cannot.

@@ -117,9 +117,9 @@ impl<'a> SacAdversary<'a> {
         if memory.replay.is_empty() {
             return; // every episode left the finite numbers at once
         }
-        let stream = stream.child("updates");
+        let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
         for _ in 0..self.config.updates {
-            self.sac.draw(device, &mut memory.replay, &memory.reward_scale, stream);
+            self.sac.draw(device, &mut memory.replay, &reward_scale, stream);
             self.sac.update(device);
         }
     }

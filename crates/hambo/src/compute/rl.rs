@@ -135,6 +135,27 @@ impl Device {
         cpu.0.choose(values.cpu(), options, epsilon, stream.key(), step.0.cpu()[0], choices.cpu_mut());
     }
 
+    /// What each choice is worth by where it leads, scores `[rows, choices]`:
+    ///
+    /// scale · r + γ · (1 − ended) · maxⱼ Q(next, j), with the mean Q of the networks' `values`
+    /// `[networks, choices, rows, choices]`, and `rewards` and `ended` `[choices, rows]`.
+    pub fn look_ahead(
+        &self,
+        (scale, discount): (f32, f32),
+        rewards: &Buffer,
+        ended: &Buffer,
+        values: &Buffer,
+        options: usize,
+        scores: &mut Buffer,
+    ) {
+        check("rewards", rewards.len(), scores.len());
+        check("ends", ended.len(), scores.len());
+        check("values of choices", values.len() % (scores.len() * options), 0);
+        let Device::Cpu(cpu) = self;
+        let steps = [rewards.cpu(), ended.cpu()];
+        cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
+    }
+
     /// What networks should have said, `[rows]`, by clipped double Q-learning:
     /// y = r + γ · continues · minⱼ Q'ⱼ(s', a*), a* = argmaxₐ Q₁(s', a), from the `online` and the `target`
     /// networks' values `[networks, rows, choices]` of what came next.

@@ -158,6 +158,31 @@ impl Cpu {
         });
     }
 
+    pub fn look_ahead(
+        &self,
+        (scale, discount): (f32, f32),
+        [rewards, ended]: [&[f32]; 2],
+        values: &[f32],
+        options: usize,
+        scores: &mut [f32],
+    ) {
+        let (all, rows) = (scores.len(), scores.len() / options);
+        let scores = Parts::new(scores);
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let scores = unsafe { scores.take(block.start * options..block.end * options) };
+            for (i, score) in scores.iter_mut().enumerate() {
+                let at = i % options * rows + block.start + i / options;
+                let networks = values.chunks_exact(all * options);
+                let over_networks = 1.0 / networks.len() as f32;
+                let sum = |k: usize| networks.clone().map(|q| q[at * options + k]).sum::<f32>();
+                let value = over_networks * sum(best(options, sum));
+                let goes_on = if ended[at] == 0.0 { discount } else { 0.0 };
+                *score = scale * rewards[at] + goes_on * value;
+            }
+        });
+    }
+
     pub fn double_q_target(
         &self,
         discount: f32,

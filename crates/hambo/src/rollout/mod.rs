@@ -3,7 +3,11 @@
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
 //! that differences between them are differences of the models, not of luck.
 
-use crate::compute::{Buffer, Counter, Device, Input, Shape, Shift, Status, Step};
+mod choice;
+
+pub use choice::Chooser;
+
+use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
@@ -11,6 +15,7 @@ use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::task::Task;
+use choice::{Choice, Now};
 
 /// How uncertainty travels along a trajectory.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +44,6 @@ pub struct Explorer<'a> {
     pub actor: &'a Ensemble,
     /// The set it chooses from.
     pub set: &'a ConfidenceSet,
-}
-
-/// A discrete adversary: k = argmax Σ Q(s, a, t / T), summed over its networks, or any with probability ε.
-#[derive(Clone, Copy, Debug)]
-pub struct Chooser<'a> {
-    /// Networks from standardized (s, a) and t / T to the value of each member.
-    pub networks: &'a Ensemble,
-    /// ε, 0 where nothing is to be learned.
-    pub exploration: f32,
 }
 
 /// The question that trajectories answer.
@@ -225,7 +221,7 @@ impl<'a> Rollout<'a> {
         };
         let explored = matches!(propagation, Propagation::Explored(_));
         let choice = match propagation {
-            Propagation::Chosen(chooser) => Some(Choice::new(device, &chooser.networks.shape, rows)),
+            Propagation::Chosen(chooser) => Some(Choice::new(world, chooser.adversary, rows)),
             _ => None,
         };
         let timed = explored || choice.is_some();
@@ -303,18 +299,15 @@ impl<'a> Rollout<'a> {
             }
             Propagation::Chosen(chooser) => {
                 if let Some(choice) = &mut self.choice {
-                    let columns = [(&self.inputs, self.inputs.len() / self.rows), (&self.elapsed, 1)];
-                    device.join(columns, &mut choice.seen);
-                    let seen = Input::Shared(&choice.seen);
-                    chooser.networks.infer(device, seen, self.rows, &mut choice.values);
-                    device.choose(
-                        &choice.values,
-                        model.particles(),
-                        chooser.exploration,
-                        stream.child("exploration"),
-                        &self.time,
-                        &mut self.members,
-                    );
+                    let now = Now {
+                        states: &self.states,
+                        actions: &self.actions,
+                        inputs: &self.inputs,
+                        elapsed: &self.elapsed,
+                        outputs: &self.outputs,
+                        step: self.step,
+                    };
+                    choice.choose(self.world, chooser, &now, (stream, &self.time), &mut self.members);
                 }
                 Step::Chosen { members: &self.members, noise }
             }
@@ -379,19 +372,6 @@ impl Exploration {
         actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
         device.normals(stream.child("exploration"), time, &mut self.noise);
         device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
-    }
-}
-
-/// Where a [`Chooser`] values the members.
-struct Choice {
-    seen: Buffer,
-    values: Buffer,
-}
-
-impl Choice {
-    fn new(device: &Device, shape: &Shape, rows: usize) -> Self {
-        let values = device.zeros(shape.members * rows * shape.outputs());
-        Choice { seen: device.zeros(rows * shape.inputs()), values }
     }
 }
 
