@@ -35,7 +35,7 @@ impl<'a> SacStep<'a> {
         sac.batch.continues = device.adopt(terminated.iter().map(|t| 1.0 - t).collect());
         sac.batch.next_observations = take(ROWS * STATE)?;
         let next = take(ROWS * ACTION)?;
-        sac.batch.noise = [take(ROWS * ACTION)?, next];
+        sac.noise = [take(ROWS * ACTION)?, next];
         Ok(SacStep { device, sac })
     }
 

@@ -42,7 +42,11 @@ Examples:
   hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up,angle=4 --horizon 200 \\
         --method dainf --threshold -200 --out run1      # exit code 0: met, 1: not met
 
-Conservative methods (they have a lower bound): dainf. Neutral methods: ds, ts1, tsinf, mean.";
+Conservative methods (they have a lower bound):
+  ca     an adversary shifts every step within the model's confidence set
+  da1    an adversary chooses one of the model's particles at every step; trained by DQN, which takes long
+  dainf  the worst particle
+Neutral methods: ds, ts1, tsinf, mean.";
 
 const RETURN_EXAMPLES: &str = "\
 Example:
@@ -85,8 +89,8 @@ pub struct Evaluate {
     /// Learned model of the dynamics
     #[arg(long, value_enum, default_value_t = Model::Bnn)]
     pub model: Model,
-    /// Methods, the one whose bound counts first: all, or a list of dainf,ds,ts1,tsinf,mean
-    #[arg(long, value_name = "LIST", default_value = "all")]
+    /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean
+    #[arg(long, value_name = "LIST", default_value = "ca,dainf,ds,ts1,tsinf,mean")]
     pub method: String,
     /// The bound may fail with this probability
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
@@ -106,14 +110,15 @@ pub struct Evaluate {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Training effort: quick (8,000 steps) or paper (30,000 steps)
+    /// Effort: quick, or paper (model: 8,000 or 30,000 steps; da1: 3 or 12 rounds of DQN; ca: with 12 rounds
+    /// of SAC as a second opinion)
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Settings of the model as a JSON file; what it does not name keeps its default
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
     /// Use the model that an earlier run wrote to its --out instead of training one
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["model_config", "scale"])]
+    #[arg(long, value_name = "DIR", conflicts_with = "model_config")]
     pub fitted: Option<PathBuf>,
     /// Go on although a column of the data never changes
     #[arg(long)]

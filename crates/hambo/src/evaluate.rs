@@ -1,14 +1,14 @@
 //! The whole way from logged transitions to a bound.
 
-use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search};
+use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search, search_members};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
 use crate::dynamics::{Bnn, BnnConfig, FitReport};
-use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, ca, dainf, neutral};
+use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
-use crate::rollout::{FAR, Propagation, Returns, Setting, World, rollout};
+use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
 use crate::task::Task;
 use crate::{Error, Result};
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub struct Question {
     pub seed: u64,
     /// Size of the confidence set of CA.
     pub beta: Beta,
-    /// How CA's adversary is searched for.
+    /// How the adversaries of CA and DA1 are searched for.
     pub search: SearchConfig,
     /// Go on where a column of the data never changes.
     pub allow_constant: bool,
@@ -44,7 +44,7 @@ impl Default for Question {
         Question {
             horizon: 200,
             discount: 1.0,
-            methods: Method::ALL.to_vec(),
+            methods: Method::USUAL.to_vec(),
             delta: 0.05,
             rollouts: 10_000,
             seed: 0,
@@ -97,6 +97,8 @@ pub struct Evaluation {
     pub set: Option<SetReport>,
     /// How CA's adversary was searched for.
     pub search: Option<SearchReport>,
+    /// And DA1's.
+    pub search_members: Option<SearchReport>,
     /// What the reader of the numbers must know.
     pub warnings: Vec<String>,
 }
@@ -160,7 +162,7 @@ pub fn evaluate(
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
     let mut estimates = Vec::with_capacity(question.methods.len());
-    let (mut set_report, mut search_report) = (None, None);
+    let (mut set_report, mut search_report, mut members_report) = (None, None, None);
     for &method in &question.methods {
         estimates.push(match method {
             Method::Ca => {
@@ -174,8 +176,21 @@ pub fn evaluate(
                     Ok::<_, Error>((set_report, found))
                 })?;
                 set_report = Some(set);
-                let estimate = ca(&roll(Propagation::Shifted(&adversary)), question.delta, report.converged);
+                let returns = roll(Propagation::Shifted(&adversary));
+                let estimate = adversarial(method, &returns, question.delta, report.converged);
                 search_report = Some(report);
+                estimate
+            }
+            Method::Da1 => {
+                let stream = stream.child("discrete adversary");
+                let (adversary, report) = device.run(|| {
+                    let world = World::new(device, model, setting);
+                    search_members(&world, &question.search, data, stream, progress)
+                })?;
+                let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
+                let returns = roll(Propagation::Chosen(greedy));
+                let estimate = adversarial(method, &returns, question.delta, report.converged);
+                members_report = Some(report);
                 estimate
             }
             Method::DaInf => dainf(&each(), members, question.delta),
@@ -193,6 +208,7 @@ pub fn evaluate(
         tau: model.tau().to_vec(),
         set: set_report,
         search: search_report,
+        search_members: members_report,
         warnings,
     })
 }
@@ -217,6 +233,10 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
     if model.particles() == 1 {
         warnings
             .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
+        if estimates.iter().any(|e| e.method == Method::Da1) {
+            warnings
+                .push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
+        }
     }
     for e in estimates {
         if e.diverged_rollouts > 0 {

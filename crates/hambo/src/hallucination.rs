@@ -80,3 +80,27 @@ impl Continuous {
         Continuous { networks: Ensemble { shape, params }, set: self.set.clone() }
     }
 }
+
+/// A discrete adversary, HAMBO-DA1: at every step it chooses the member that predicts the next state,
+///
+/// p̃(s' | s, a) = N(s'; h_k(s, a), ν²_k(s, a)), with k = argmax Q_k(s, a, t / T).
+#[derive(Debug)]
+pub struct Discrete {
+    /// Networks from standardized (s, a) and t / T to the value of each member; Q is their mean.
+    pub networks: Ensemble,
+    /// Where given, the members are compared by where they lead rather than by what the networks say of them:
+    /// k = argmax c r(s, a, h_k) + γ max Q(h_k, π(h_k), (t + 1) / T), where this number c takes rewards to the
+    /// unit of values. Members differ by little, and what little that matters networks can hardly tell.
+    pub look_ahead: Option<f32>,
+}
+
+impl Discrete {
+    /// The adversary that always chooses the same member, as HAMBO-DAinf does.
+    pub fn constant(device: &Device, model: &Bnn, member: usize) -> Result<Self> {
+        let (inputs, members) = (model.state_dim() + model.action_dim() + 1, model.particles());
+        let shape = Shape::new(1, vec![inputs, members], Activation::Relu)?;
+        let mut params = vec![0.0; shape.parameters()];
+        params[inputs * members + member] = 1.0; // biases follow the weights
+        Ok(Discrete { networks: Ensemble { shape, params: device.adopt(params) }, look_ahead: None })
+    }
+}

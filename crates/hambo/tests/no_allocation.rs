@@ -8,13 +8,15 @@
 mod common;
 
 use common::{fit, small, transitions};
-use hambo::compute::{Device, Kernel};
+use hambo::compute::{Activation, Device, Kernel, Shape};
 use hambo::dynamics::BnnConfig;
 use hambo::expression::{Program, Scope};
+use hambo::hallucination::Discrete;
+use hambo::nn::Ensemble;
 use hambo::policy::Policy;
-use hambo::rl::{Replay, Sac, SacUpdate, Widths};
+use hambo::rl::{Dqn, DqnUpdate, Replay, Sac, SacUpdate, Widths};
 use hambo::rng::Stream;
-use hambo::rollout::{Propagation, Setting, rollout};
+use hambo::rollout::{Chooser, Propagation, Setting, rollout};
 use hambo::task::{Initial, Task};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -93,9 +95,20 @@ fn steps_do_not_allocate() {
     };
     let policy = Policy::read("builtin:proportional").unwrap();
     let starts = &data.states()[..2 * 700];
-    for propagation in
-        [Propagation::Mean, Propagation::Moments, Propagation::DrawEveryStep, Propagation::EachMember]
-    {
+    let shape = Shape::new(2, vec![5, 33, 3], Activation::Relu).unwrap();
+    let adversary = |look_ahead| Discrete {
+        networks: Ensemble::random(&device, shape.clone(), Stream::new(4)),
+        look_ahead,
+    };
+    let [adversary, ahead] = [adversary(None), adversary(Some(-0.5))];
+    for propagation in [
+        Propagation::Mean,
+        Propagation::Moments,
+        Propagation::DrawEveryStep,
+        Propagation::EachMember,
+        Propagation::Chosen(Chooser { adversary: &adversary, exploration: 0.3 }),
+        Propagation::Chosen(Chooser { adversary: &ahead, exploration: 0.3 }),
+    ] {
         let allocations = allocations_of_steps(|steps| {
             let setting = Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
             rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
@@ -118,4 +131,21 @@ fn steps_do_not_allocate() {
         });
     });
     assert_eq!(allocations, 0, "100 SAC updates");
+
+    let widths = Widths { action: 1, ..widths };
+    let settings = DqnUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
+    let allocations = allocations_of_steps(|steps| {
+        let mut dqn = Dqn::new(&device, widths, 3, &settings, Stream::new(1)).unwrap();
+        let mut replay = Replay::new(&device, widths, 500, settings.batch);
+        let rows: Vec<u32> = (0..500).collect();
+        replay.set_transitions(&device, &rows, &rows);
+        let scale = device.upload(&[1.0]);
+        device.run(|| {
+            for _ in 0..steps {
+                dqn.draw(&device, &mut replay, &scale, Stream::new(2));
+                dqn.update(&device);
+            }
+        });
+    });
+    assert_eq!(allocations, 0, "100 DQN updates");
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{linear_model, small, transitions};
+use hambo::adversary::{DqnConfig, SearchConfig};
 use hambo::compute::{Device, Kernel};
 use hambo::data::Transitions;
 use hambo::dynamics::{Bnn, BnnConfig};
@@ -265,6 +266,47 @@ fn divergence_is_reported() {
         let warning = format!("{}: {all} trajectories left the finite numbers", e.method.name());
         assert!(evaluation.warnings.iter().any(|w| w.starts_with(&warning)), "{:?}", evaluation.warnings);
     }
+}
+
+#[test]
+fn with_one_particle_switching_is_the_worst_particle() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let model = linear_model(&device, &[0.7], -1.0);
+    let task = task("-hypot(s[0], s[1])", None, 1.0);
+    let methods = vec![Method::Da1, Method::DaInf];
+    let question = Question { horizon: 10, rollouts: 200, methods, ..Default::default() };
+    let evaluation = evaluate(&device, &data(), &model, &task, &proportional("1"), &question, &()).unwrap();
+    let [da1, dainf] = evaluation.estimates.as_slice() else { panic!("two methods were asked for") };
+    assert_eq!(
+        (da1.value, da1.std_error, da1.lower_bound),
+        (dainf.value, dainf.std_error, dainf.lower_bound)
+    );
+    assert_eq!(da1.converged, Some(true));
+    assert_eq!(evaluation.search_members.unwrap().iterations, 0);
+    assert!(
+        evaluation.warnings.iter().any(|w| w.contains("DA1 was not trained")),
+        "{:?}",
+        evaluation.warnings
+    );
+}
+
+#[test]
+fn switching_particles_is_not_above_the_worst_of_them() {
+    let device = Device::cpu(Some(2)).unwrap();
+    // One particle goes too far where the other stays behind: the worst is to overshoot again and again.
+    let model = linear_model(&device, &[0.2, 1.9], -6.0);
+    let task = task("-hypot(s[0], s[1])", None, 1.0);
+    let dqn = DqnConfig { rounds: 2, updates: 100, batch: 64, hidden: vec![16], ..Default::default() };
+    let search = SearchConfig { dqn, ..Default::default() };
+    let methods = vec![Method::Da1, Method::DaInf, Method::Ts1];
+    let question = Question { horizon: 8, rollouts: 400, methods, search, ..Default::default() };
+    let evaluation = evaluate(&device, &data(), &model, &task, &proportional("1"), &question, &()).unwrap();
+    let [da1, dainf, ts1] = evaluation.estimates.as_slice() else { panic!("three methods were asked for") };
+    assert!(da1.method.is_conservative() && da1.lower_bound.unwrap() < da1.value);
+    assert!(da1.value <= dainf.value + 3.0 * dainf.std_error && dainf.value < ts1.value);
+    let report = evaluation.search_members.unwrap();
+    assert_eq!((report.candidates.len(), report.iterations), (2 + 4, 2));
+    assert!(report.candidates.iter().all(|c| report.lowest <= c.value));
 }
 
 /// The methods whose value a closed form can give: no adversary is trained.

@@ -58,7 +58,7 @@ fn updates_work_like_pytorch() {
     sac.batch.continues = batch("continues");
     sac.batch.next_observations = batch("next_observations");
     sac.batch.next_contexts = batch("next_contexts");
-    sac.batch.noise = [batch("noise"), batch("next_noise")];
+    sac.noise = [batch("noise"), batch("next_noise")];
 
     for (i, expected) in all["steps"].as_array().unwrap().iter().enumerate() {
         sac.update(&device);
@@ -180,7 +180,8 @@ fn learn(threads: usize) -> (Vec<f32>, Vec<f32>) {
     let mut replay = Replay::new(&device, widths, 500, settings.batch);
     let mut generator = Stream::new(2).generator();
     let columns = [3, 1, 2, 1].map(|width| device.adopt(normals(&mut generator, 500 * width, 0.5)));
-    replay.store(&device, 0, columns.each_ref());
+    let [observations, contexts, actions, rewards] = &columns;
+    replay.store(&device, 0, [observations, contexts, rewards], actions);
     replay.mark(&device, 0, &[1.0; 499]);
     let rows: Vec<u32> = (0..500).collect();
     let next: Vec<u32> = (0..500).map(|row| (row + 1).min(499)).collect();

@@ -4,6 +4,7 @@ use super::{Outcome, SCHEMA, device};
 use crate::arguments::{Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
+use hambo::adversary::SearchConfig;
 use hambo::data::read_d4rl;
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
@@ -28,7 +29,10 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
         beta: arguments.beta.parse()?,
-        ..Question::default()
+        search: match arguments.scale {
+            Scale::Quick => SearchConfig::default(),
+            Scale::Paper => SearchConfig::paper_scale(),
+        },
     };
     question.validate()?;
     check_threshold(arguments.threshold, &question)?;
@@ -70,6 +74,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
         "confidence_set": evaluation.set,
         "adversary": evaluation.search,
+        "adversary_da1": evaluation.search_members,
         "warnings": evaluation.warnings,
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),
@@ -93,7 +98,7 @@ fn check_threshold(threshold: Option<f64>, question: &Question) -> Result<()> {
         Some(first) if !first.is_conservative() => Err(Error::setting(
             "method",
             first.name(),
-            "a conservative method (dainf) first where a threshold is given: a neutral estimate bounds nothing",
+            "a conservative method (ca, da1, dainf) first where a threshold is given: a neutral estimate bounds nothing",
         )),
         _ => Ok(()),
     }

@@ -1,6 +1,8 @@
 //! Adversaries: how large their set is, and searches for the worst future inside it.
 
 mod adjoint;
+mod dqn;
+mod memory;
 pub(crate) mod pathwise;
 mod portfolio;
 mod sac;
@@ -9,8 +11,9 @@ mod size;
 mod tests;
 mod trajectory;
 
-pub(crate) use portfolio::search;
+pub use dqn::DqnConfig;
 pub use portfolio::{Candidate, SearchConfig, SearchReport};
+pub(crate) use portfolio::{search, search_members};
 pub use sac::SacConfig;
 pub(crate) use size::confidence_set;
 pub use size::{Beta, SetReport};

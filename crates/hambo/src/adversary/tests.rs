@@ -1,4 +1,6 @@
-//! Searches on a problem whose worst adversary is known.
+//! Searches on problems whose worst adversary is known.
+
+mod chain;
 
 use super::{SacConfig, SearchConfig, SearchReport, search};
 use crate::compute::{Activation, Device, Shape};
@@ -60,12 +62,9 @@ fn worst_fall() -> f64 {
     fall
 }
 
-fn run(config: &SearchConfig) -> SearchReport {
-    let device = Device::cpu(Some(2)).unwrap();
-    let (model, task) = (model(&device), task());
-    let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
-    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
-    let data = Transitions::new(Columns {
+/// Transitions that nothing is learned from.
+fn no_data() -> Transitions {
+    Transitions::new(Columns {
         state_dim: 2,
         action_dim: 2,
         states: vec![0.0; 4],
@@ -76,18 +75,20 @@ fn run(config: &SearchConfig) -> SearchReport {
         timeouts: vec![false; 2],
         episode_starts: vec![0],
     })
-    .unwrap();
+    .unwrap()
+}
+
+fn run(config: &SearchConfig) -> SearchReport {
+    let device = Device::cpu(Some(2)).unwrap();
+    let (model, task) = (model(&device), task());
+    let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
+    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let data = no_data();
     let set = ConfidenceSet::new(&model, BETA).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
         search(&world, &set, config, &data, Stream::new(3), &()).unwrap().1
     })
-}
-
-/// Lowest value that one of the optimisers reached.
-fn lowest(report: &SearchReport, optimiser: &str) -> f64 {
-    let values = report.candidates.iter().filter(|c| c.optimiser == optimiser).map(|c| c.value);
-    values.fold(f64::INFINITY, f64::min)
 }
 
 #[test]
@@ -113,9 +114,9 @@ fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
     let report = run(&config);
     let worst = worst_fall();
     for optimiser in ["pathwise", "sac"] {
-        let fall = report.neutral - lowest(&report, optimiser);
+        let fall = report.neutral - report.lowest_of(optimiser);
         assert!(fall >= 0.98 * worst, "{optimiser} lowers the return by {fall}, the worst by {worst}");
         assert!(fall <= worst * (1.0 + 1e-4), "{optimiser} lowers by {fall}, more than possible: {worst}");
     }
-    assert_eq!(report.lowest, lowest(&report, "pathwise").min(lowest(&report, "sac")));
+    assert_eq!(report.lowest, report.lowest_of("pathwise").min(report.lowest_of("sac")));
 }

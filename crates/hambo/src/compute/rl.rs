@@ -1,6 +1,8 @@
-//! Kernels of actor-critic learning: squashed Gaussian actions, temporal differences, moving targets.
+//! Kernels of reinforcement learning: squashed Gaussian actions, choices among a few, temporal differences,
+//! moving targets.
 
-use super::{Buffer, Device, check};
+use super::{Buffer, Counter, Device, check};
+use crate::rng::Stream;
 
 /// Range to which an actor's log standard deviations are limited.
 pub(crate) const LOG_STD: [f32; 2] = [-20.0, 2.0];
@@ -113,6 +115,82 @@ impl Device {
     ) {
         let temperature = log_temperature.cpu()[0].exp();
         gradient.cpu_mut()[0] = -temperature * (losses.cpu()[1] as f32 + target_entropy);
+    }
+
+    /// One of the choices for every row, ε-greedy: the one of the highest sum of the networks' `values`
+    /// `[networks, rows, choices]`, the first of equals; with probability `epsilon` any, a function of
+    /// (stream, counter) alone.
+    pub fn choose(
+        &self,
+        values: &Buffer,
+        options: usize,
+        epsilon: f32,
+        stream: Stream,
+        step: &Counter,
+        choices: &mut Buffer<u32>,
+    ) {
+        let rows = choices.len();
+        check("values of choices", values.len() % (rows * options), 0);
+        let Device::Cpu(cpu) = self;
+        cpu.0.choose(values.cpu(), options, epsilon, stream.key(), step.0.cpu()[0], choices.cpu_mut());
+    }
+
+    /// What each choice is worth by where it leads, scores `[rows, choices]`:
+    ///
+    /// scale · r + γ · (1 − ended) · maxⱼ Q(next, j), with the mean Q of the networks' `values`
+    /// `[networks, choices, rows, choices]`, and `rewards` and `ended` `[choices, rows]`.
+    pub fn look_ahead(
+        &self,
+        (scale, discount): (f32, f32),
+        rewards: &Buffer,
+        ended: &Buffer,
+        values: &Buffer,
+        options: usize,
+        scores: &mut Buffer,
+    ) {
+        check("rewards", rewards.len(), scores.len());
+        check("ends", ended.len(), scores.len());
+        check("values of choices", values.len() % (scores.len() * options), 0);
+        let Device::Cpu(cpu) = self;
+        let steps = [rewards.cpu(), ended.cpu()];
+        cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
+    }
+
+    /// What networks should have said, `[rows]`, by clipped double Q-learning:
+    /// y = r + γ · continues · minⱼ Q'ⱼ(s', a*), a* = argmaxₐ Q₁(s', a), from the `online` and the `target`
+    /// networks' values `[networks, rows, choices]` of what came next.
+    pub fn double_q_target(
+        &self,
+        discount: f32,
+        rewards: &Buffer,
+        continues: &Buffer,
+        [online, target]: [&Buffer; 2],
+        options: usize,
+        targets: &mut Buffer,
+    ) {
+        check("rewards", rewards.len(), targets.len());
+        check("target values", target.len(), online.len());
+        check("values of choices", target.len() % (targets.len() * options), 0);
+        let Device::Cpu(cpu) = self;
+        let steps = [rewards.cpu(), continues.cpu()];
+        cpu.0.double_q_target(discount, steps, [online.cpu(), target.cpu()], options, targets.cpu_mut());
+    }
+
+    /// Mean squared error of each network's value of what was chosen into `losses` `[networks]`, and its
+    /// gradient by all `values` `[networks, rows, choices]`: 2 (Q − y) / rows at the choice, 0 elsewhere.
+    pub fn choice_error(
+        &self,
+        values: &Buffer,
+        choices: &Buffer<u32>,
+        targets: &Buffer,
+        d_values: &mut Buffer,
+        losses: &mut Buffer<f64>,
+    ) {
+        check("choices", choices.len(), targets.len());
+        check("gradient of values", d_values.len(), values.len());
+        let Device::Cpu(cpu) = self;
+        let (values, choices, targets) = (values.cpu(), choices.cpu(), targets.cpu());
+        cpu.0.choice_error(values, choices, targets, d_values.cpu_mut(), losses.cpu_mut());
     }
 
     /// target ← target + rate · (params − target)

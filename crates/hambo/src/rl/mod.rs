@@ -1,7 +1,9 @@
-//! Reinforcement learning: replay of what was tried, and Soft Actor-Critic.
+//! Reinforcement learning: replay of what was tried, Soft Actor-Critic, and clipped double DQN.
 
+mod dqn;
 mod replay;
 mod sac;
 
-pub use replay::{Replay, Widths};
-pub use sac::{Batch, Losses, Sac, SacUpdate};
+pub use dqn::{Dqn, DqnUpdate};
+pub use replay::{Batch, Replay, Widths};
+pub use sac::{Losses, Sac, SacUpdate};

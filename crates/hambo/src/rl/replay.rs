@@ -1,6 +1,5 @@
 //! What was tried, kept on the device to learn from.
 
-use super::Batch;
 use crate::compute::{Buffer, Counter, Device};
 use crate::rng::Stream;
 
@@ -15,16 +14,50 @@ pub struct Widths {
     pub action: usize,
 }
 
+/// A minibatch of transitions on the device; actions are numbers, or the index of a choice.
+#[derive(Debug)]
+pub struct Batch<A = f32> {
+    /// What was seen, `[rows, observation]`.
+    pub observations: Buffer,
+    /// What those who judge see besides, `[rows, context]`.
+    pub contexts: Buffer,
+    /// What was done, `[rows, action]`.
+    pub actions: Buffer<A>,
+    /// What it brought, `[rows]`.
+    pub rewards: Buffer,
+    /// 0 after a terminal state, else 1: a time limit is no end, `[rows]`.
+    pub continues: Buffer,
+    /// What was seen next, `[rows, observation]`.
+    pub next_observations: Buffer,
+    /// And besides, `[rows, context]`.
+    pub next_contexts: Buffer,
+}
+
+impl<A: Default + Copy + Send + Sync> Batch<A> {
+    pub(super) fn new(device: &Device, widths: Widths, rows: usize) -> Self {
+        let columns = |width: usize| device.zeros(rows * width);
+        Batch {
+            observations: columns(widths.observation),
+            contexts: columns(widths.context),
+            actions: device.zeros(rows * widths.action),
+            rewards: columns(1),
+            continues: columns(1),
+            next_observations: columns(widths.observation),
+            next_contexts: columns(widths.context),
+        }
+    }
+}
+
 /// Rows (observation, context, action, reward, continues), and which pairs of them are transitions.
 ///
 /// An observation is stored once: a transition is the number of its row and of the row after it, so that
 /// trajectories may lie in any order, end early, and be overwritten by newer ones.
 #[derive(Debug)]
-pub struct Replay {
+pub struct Replay<A = f32> {
     widths: Widths,
     observations: Buffer,
     contexts: Buffer,
-    actions: Buffer,
+    actions: Buffer<A>,
     rewards: Buffer,
     continues: Buffer,
     /// Row and next row of each transition.
@@ -35,7 +68,7 @@ pub struct Replay {
     next: Buffer<u32>,
 }
 
-impl Replay {
+impl<A: Default + Copy + Send + Sync> Replay<A> {
     /// Room for `capacity` rows, drawn `batch` at a time.
     pub fn new(device: &Device, widths: Widths, capacity: usize, batch: usize) -> Self {
         let columns = |width: usize| device.zeros(capacity * width);
@@ -43,7 +76,7 @@ impl Replay {
             widths,
             observations: columns(widths.observation),
             contexts: columns(widths.context),
-            actions: columns(widths.action),
+            actions: device.zeros(capacity * widths.action),
             rewards: columns(1),
             continues: columns(1),
             transitions: [device.zeros(0), device.zeros(0)],
@@ -58,18 +91,19 @@ impl Replay {
         &mut self,
         device: &Device,
         first: usize,
-        [observations, contexts, actions, rewards]: [&Buffer; 4],
+        [observations, contexts, rewards]: [&Buffer; 3],
+        actions: &Buffer<A>,
     ) {
         let (rows, w) = (rewards.len(), self.widths);
         let columns = [
             (observations, &mut self.observations, w.observation),
             (contexts, &mut self.contexts, w.context),
-            (actions, &mut self.actions, w.action),
             (rewards, &mut self.rewards, 1),
         ];
         for (from, to, width) in columns {
             device.copy_part(from, 0, to, first * width, rows * width);
         }
+        device.copy_part(actions, 0, &mut self.actions, first * w.action, rows * w.action);
     }
 
     /// Says of rows from `first` on whether anything follows them: 1, or 0 after a terminal state.
@@ -99,7 +133,7 @@ impl Replay {
     }
 
     /// Draws a minibatch of transitions, with replacement.
-    pub fn draw(&mut self, device: &Device, stream: Stream, step: &Counter, batch: &mut Batch) {
+    pub fn draw(&mut self, device: &Device, stream: Stream, step: &Counter, batch: &mut Batch<A>) {
         device.uniform_indices(stream, step, self.len(), &mut self.chosen);
         device.gather(&self.transitions[0], 1, &self.chosen, &mut self.here);
         device.gather(&self.transitions[1], 1, &self.chosen, &mut self.next);

@@ -1,7 +1,7 @@
 //! Soft Actor-Critic (Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications"): twin critics,
 //! target critics, automatic temperature.
 
-use super::{Replay, Widths};
+use super::{Batch, Replay, Widths};
 use crate::compute::{Activation, Adam, Buffer, Counter, Device, Input, Shape};
 use crate::nn::{Ensemble, Optimiser, Trace};
 use crate::rng::Stream;
@@ -70,43 +70,6 @@ impl SacUpdate {
     }
 }
 
-/// A minibatch of transitions on the device.
-#[derive(Debug)]
-pub struct Batch {
-    /// What the actor saw, `[rows, observation]`.
-    pub observations: Buffer,
-    /// What the critics see besides, `[rows, context]`.
-    pub contexts: Buffer,
-    /// What was done, in \[−1, 1\], `[rows, action]`.
-    pub actions: Buffer,
-    /// What it brought, `[rows]`.
-    pub rewards: Buffer,
-    /// 0 after a terminal state, else 1: a time limit is no end, `[rows]`.
-    pub continues: Buffer,
-    /// What the actor saw next, `[rows, observation]`.
-    pub next_observations: Buffer,
-    /// And the critics besides, `[rows, context]`.
-    pub next_contexts: Buffer,
-    /// Standard normal numbers for the actions that the actor would choose now, and next, `[rows, action]`.
-    pub noise: [Buffer; 2],
-}
-
-impl Batch {
-    fn new(device: &Device, widths: Widths, rows: usize) -> Self {
-        let columns = |width: usize| device.zeros(rows * width);
-        Batch {
-            observations: columns(widths.observation),
-            contexts: columns(widths.context),
-            actions: columns(widths.action),
-            rewards: columns(1),
-            continues: columns(1),
-            next_observations: columns(widths.observation),
-            next_contexts: columns(widths.context),
-            noise: [columns(widths.action), columns(widths.action)],
-        }
-    }
-}
-
 /// Losses of the last update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Losses {
@@ -133,6 +96,8 @@ pub struct Sac {
     pub log_temperature: Buffer,
     /// The minibatch that the next update learns from.
     pub batch: Batch,
+    /// Standard normal numbers for the actions that the actor would choose now, and next, `[rows, action]`.
+    pub noise: [Buffer; 2],
     /// dL/d(parameters) of the last update.
     pub critic_gradient: Buffer,
     /// dL/d(parameters) of the last update.
@@ -178,6 +143,7 @@ impl Sac {
             target_critics: network(&critics, "critics"),
             log_temperature: device.upload(&[settings.temperature.ln()]),
             batch: Batch::new(device, widths, rows),
+            noise: [device.zeros(rows * widths.action), device.zeros(rows * widths.action)],
             critic_gradient: device.zeros(twin_parameters),
             actor_gradient: device.zeros(parameters),
             temperature_gradient: device.zeros(1),
@@ -212,7 +178,7 @@ impl Sac {
         let step = self.optimisers.critics.counter();
         replay.draw(device, stream.child("rows"), step, &mut self.batch);
         device.scale_columns(reward_scale, &mut self.batch.rewards);
-        let [now, next] = &mut self.batch.noise;
+        let [now, next] = &mut self.noise;
         device.normals(stream.child("noise"), step, now);
         device.normals(stream.child("next noise"), step, next);
     }
@@ -231,7 +197,7 @@ impl Sac {
         let (batch, rows) = (&self.batch, self.settings.batch);
         let input = Input::Shared(&batch.next_observations);
         self.actor.infer(device, input, rows, &mut self.next_output);
-        device.squash(&self.next_output, &batch.noise[1], &mut self.actions, &mut self.log_probs);
+        device.squash(&self.next_output, &self.noise[1], &mut self.actions, &mut self.log_probs);
         let Widths { observation, context, action } = self.widths;
         device.join(
             [
@@ -278,7 +244,7 @@ impl Sac {
         let seen = Input::Shared(&batch.observations);
         self.actor.forward(device, seen, &mut self.actor_trace);
         let (output, d_output) = self.actor_trace.output();
-        device.squash(output, &batch.noise[0], &mut self.actions, &mut self.log_probs);
+        device.squash(output, &self.noise[0], &mut self.actions, &mut self.log_probs);
         device.join(
             [(&batch.observations, observation), (&batch.contexts, context), (&self.actions, action)],
             &mut self.critic_inputs,
@@ -292,7 +258,7 @@ impl Sac {
         device.squash_gradient(
             self.settings.batch,
             output,
-            &batch.noise[0],
+            &self.noise[0],
             &self.actions,
             (&self.d_critic_inputs, observation + context + action),
             &self.log_temperature,

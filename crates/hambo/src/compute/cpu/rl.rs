@@ -1,4 +1,4 @@
-//! Actor-critic learning, see [`crate::compute::Device::squash`] and what follows it.
+//! Reinforcement learning, see [`crate::compute::Device::squash`] and what follows it.
 
 use super::{
     Cpu, Parts,
@@ -6,6 +6,7 @@ use super::{
     vectorised,
 };
 use crate::compute::rl::LOG_STD;
+use crate::rng::{philox, unit};
 use std::ops::Range;
 
 /// Parameters that a thread averages at a time.
@@ -132,6 +133,98 @@ impl Cpu {
         losses.copy_from_slice(&[loss / rows as f64, log_prob / rows as f64]);
     }
 
+    pub fn choose(
+        &self,
+        values: &[f32],
+        options: usize,
+        epsilon: f32,
+        key: [u32; 2],
+        step: u32,
+        choices: &mut [u32],
+    ) {
+        let rows = choices.len();
+        let choices = Parts::new(choices);
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            for (row, choice) in block.clone().zip(unsafe { choices.take(block) }) {
+                let [whether, which, ..] = philox([row as u32, step, 0, 5], key);
+                *choice = if unit(whether) < epsilon {
+                    ((u64::from(which) * options as u64) >> 32) as u32
+                } else {
+                    let networks = values.chunks_exact(rows * options);
+                    best(options, |k| networks.clone().map(|q| q[row * options + k]).sum()) as u32
+                };
+            }
+        });
+    }
+
+    pub fn look_ahead(
+        &self,
+        (scale, discount): (f32, f32),
+        [rewards, ended]: [&[f32]; 2],
+        values: &[f32],
+        options: usize,
+        scores: &mut [f32],
+    ) {
+        let (all, rows) = (scores.len(), scores.len() / options);
+        let scores = Parts::new(scores);
+        self.blocks(rows, ROWS, |block| {
+            // SAFETY: blocks of rows do not overlap.
+            let scores = unsafe { scores.take(block.start * options..block.end * options) };
+            for (i, score) in scores.iter_mut().enumerate() {
+                let at = i % options * rows + block.start + i / options;
+                let networks = values.chunks_exact(all * options);
+                let over_networks = 1.0 / networks.len() as f32;
+                let sum = |k: usize| networks.clone().map(|q| q[at * options + k]).sum::<f32>();
+                let value = over_networks * sum(best(options, sum));
+                let goes_on = if ended[at] == 0.0 { discount } else { 0.0 };
+                *score = scale * rewards[at] + goes_on * value;
+            }
+        });
+    }
+
+    pub fn double_q_target(
+        &self,
+        discount: f32,
+        [rewards, continues]: [&[f32]; 2],
+        [online, target]: [&[f32]; 2],
+        options: usize,
+        targets: &mut [f32],
+    ) {
+        let rows = targets.len();
+        for (row, y) in targets.iter_mut().enumerate() {
+            let at = row * options + best(options, |k| online[row * options + k]);
+            let networks = target.chunks_exact(rows * options);
+            let value = networks.map(|q| q[at]).fold(f32::INFINITY, f32::min);
+            *y = rewards[row] + discount * continues[row] * value;
+        }
+    }
+
+    pub fn choice_error(
+        &self,
+        values: &[f32],
+        choices: &[u32],
+        targets: &[f32],
+        d_values: &mut [f32],
+        losses: &mut [f64],
+    ) {
+        let (rows, networks) = (targets.len(), losses.len());
+        let options = values.len() / (rows * networks);
+        let slope = 2.0 / rows as f32;
+        d_values.fill(0.0);
+        let each = values.chunks_exact(rows * options).zip(d_values.chunks_exact_mut(rows * options));
+        for ((values, d_values), loss) in each.zip(losses) {
+            let mut sum = 0.0;
+            for (row, (&choice, y)) in choices.iter().zip(targets).enumerate() {
+                let at = row * options + choice as usize;
+                let error = values[at] - y;
+                d_values[at] = slope * error;
+                sum += f64::from(error * error);
+            }
+            *loss = sum / rows as f64;
+        }
+    }
+
     pub fn polyak(&self, rate: f32, params: &[f32], target: &mut [f32]) {
         let (n, target) = (target.len(), Parts::new(target));
         self.blocks(n, BLOCK, |r: Range<usize>| {
@@ -152,6 +245,17 @@ impl Cpu {
             first += part;
         }
     }
+}
+
+/// The first of the options with the highest value.
+#[inline(always)]
+fn best(options: usize, value: impl Fn(usize) -> f32) -> usize {
+    let first = (0, value(0));
+    let better = |(best, high), k| {
+        let value = value(k);
+        if value > high { (k, value) } else { (best, high) }
+    };
+    (1..options).fold(first, better).0
 }
 
 /// The critic with the lowest of the `values` `[critics, rows]` of a row, and that value.

@@ -3,6 +3,10 @@
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
 //! that differences between them are differences of the models, not of luck.
 
+mod choice;
+
+pub use choice::Chooser;
+
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
 use crate::hallucination::{ConfidenceSet, Continuous};
@@ -11,6 +15,7 @@ use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::task::Task;
+use choice::{Choice, Now};
 
 /// How uncertainty travels along a trajectory.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,8 @@ pub enum Propagation<'a> {
     Shifted(&'a Continuous),
     /// Shifted by draws from an adversary that still learns.
     Explored(Explorer<'a>),
+    /// A member chosen at every step by an adversary (HAMBO-DA1).
+    Chosen(Chooser<'a>),
 }
 
 /// A stochastic adversary: η ~ tanh N(μ(s, a), σ²(s, a)).
@@ -130,6 +137,7 @@ impl Propagation<'_> {
             Propagation::EachMember => "rollouts (particles)",
             Propagation::Shifted(_) => "rollouts (ca)",
             Propagation::Explored(_) => "rollouts (exploration)",
+            Propagation::Chosen(_) => "rollouts (da1)",
         }
     }
 }
@@ -197,6 +205,9 @@ pub(crate) struct Rollout<'a> {
     shifts: Buffer,
     reach: Buffer,
     exploration: Option<Exploration>,
+    choice: Option<Choice>,
+    /// t / T of the last step, for adversaries that look at it, `[rows]`.
+    pub elapsed: Buffer,
     pub rewards: Buffer,
     ended: Buffer,
     returns: Buffer,
@@ -223,6 +234,11 @@ impl<'a> Rollout<'a> {
             _ => &[],
         };
         let explored = matches!(propagation, Propagation::Explored(_));
+        let choice = match propagation {
+            Propagation::Chosen(chooser) => Some(Choice::new(world, chooser.adversary, rows)),
+            _ => None,
+        };
+        let timed = explored || choice.is_some();
         let mut lowest = device.zeros(rows);
         device.fill(&mut lowest, f32::INFINITY);
         Rollout {
@@ -240,6 +256,8 @@ impl<'a> Rollout<'a> {
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
             exploration: explored.then(|| Exploration::new(device, rows, ds)),
+            choice,
+            elapsed: device.zeros(if timed { rows } else { 0 }),
             rewards: device.zeros(rows),
             ended: device.zeros(rows),
             returns: device.zeros(rows),
@@ -259,6 +277,7 @@ impl<'a> Rollout<'a> {
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.ensemble().infer(device, input, rows, &mut self.outputs);
+        device.fill(&mut self.elapsed, self.step as f32 / setting.horizon as f32);
 
         if !matches!(self.propagation, Propagation::Mean) {
             device.normals(noise_stream(stream), &self.time, &mut self.noise);
@@ -292,6 +311,20 @@ impl<'a> Rollout<'a> {
                 device.scale_columns(&self.reach, &mut self.shifts);
                 Step::Shifted(Shift { amount: &self.shifts, power: explorer.set.power, noise })
             }
+            Propagation::Chosen(chooser) => {
+                if let Some(choice) = &mut self.choice {
+                    let now = Now {
+                        states: &self.states,
+                        actions: &self.actions,
+                        inputs: &self.inputs,
+                        elapsed: &self.elapsed,
+                        outputs: &self.outputs,
+                        step: self.step,
+                    };
+                    choice.choose(self.world, chooser, &now, (stream, &self.time), &mut self.members);
+                }
+                Step::Chosen { members: &self.members, noise }
+            }
         };
         self.world.propagate(&step, &self.outputs, &self.states, &mut self.next);
 
@@ -318,6 +351,11 @@ impl<'a> Rollout<'a> {
     /// What an [`Explorer`] chose in the last step, `[rows, state]`.
     pub fn choices(&self) -> &Buffer {
         self.exploration.as_ref().map_or(&self.shifts, |e| &e.choices)
+    }
+
+    /// The member that a [`Chooser`] chose in the last step, `[rows]`.
+    pub fn members(&self) -> &Buffer<u32> {
+        &self.members
     }
 
     /// What the trajectories gave so far.

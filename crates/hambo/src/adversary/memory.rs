@@ -1,0 +1,134 @@
+//! What a learning adversary tried in its latest rounds of hallucinated episodes.
+
+use crate::compute::{Buffer, Device, Status};
+use crate::rl::{Replay, Widths};
+use crate::rng::Stream;
+use crate::rollout::{Rollout, World};
+use crate::{Error, Result};
+use std::collections::VecDeque;
+
+/// The steps of the latest rounds. An observation is the standardized (s, a), its context t / T, because the
+/// return that is left depends on the time that is left. With the time in sight the last step of the horizon is
+/// an end like any other: nothing follows it.
+pub(super) struct Memory<A> {
+    pub replay: Replay<A>,
+    episodes: usize,
+    horizon: usize,
+    most_rounds: usize,
+    /// Row and next row of the transitions of each remembered round, and where the next round is written.
+    rounds: VecDeque<Vec<[u32; 2]>>,
+    slot: usize,
+    rewards: Spread,
+}
+
+/// Lengths of what goes into a step, with choices that are `action` wide.
+pub(super) fn widths(world: &World<'_>, action: usize) -> Widths {
+    Widths { observation: world.model.state_dim() + world.model.action_dim(), context: 1, action }
+}
+
+impl<A: Default + Copy + Send + Sync> Memory<A> {
+    /// Room for the latest `most_rounds` rounds, learned from `batch` steps at a time.
+    pub fn new(
+        world: &World<'_>,
+        widths: Widths,
+        most_rounds: usize,
+        episodes: usize,
+        batch: usize,
+    ) -> Result<Self> {
+        let World { device, setting, .. } = *world;
+        let rows = most_rounds * episodes * setting.horizon;
+        if u32::try_from(rows).is_err() {
+            return Err(Error::setting(
+                "remembered_rounds",
+                most_rounds,
+                format!("fewer: {rows} steps would be remembered, and 2³² − 1 are possible"),
+            ));
+        }
+        Ok(Memory {
+            replay: Replay::new(device, widths, rows, batch),
+            episodes,
+            horizon: setting.horizon,
+            most_rounds,
+            rounds: VecDeque::new(),
+            slot: 0,
+            rewards: Spread::default(),
+        })
+    }
+
+    /// Follows a round of episodes to its end and remembers its steps in place of the oldest round's.
+    pub fn collect<'w>(
+        &mut self,
+        device: &Device,
+        mut rollout: Rollout<'w>,
+        stream: Stream,
+        choices: impl for<'r> Fn(&'r Rollout<'w>) -> &'r Buffer<A>,
+    ) {
+        let (episodes, horizon) = (self.episodes, self.horizon);
+        let first = self.slot * horizon * episodes;
+        self.slot = (self.slot + 1) % self.most_rounds;
+        let mut statuses: Buffer<u32> = device.zeros((horizon + 1) * episodes);
+        for t in 0..horizon {
+            rollout.step(stream);
+            let columns = [&rollout.inputs, &rollout.elapsed, &rollout.rewards];
+            self.replay.store(device, first + t * episodes, columns, choices(&rollout));
+            device.copy_part(&rollout.status, 0, &mut statuses, (t + 1) * episodes, episodes);
+        }
+        self.remember(device, first, &device.download(&statuses));
+    }
+
+    /// −1 / deviation of the rewards so far: what lowers the return is what the adversary gains.
+    pub fn reward_scale(&self) -> f32 {
+        -1.0 / self.rewards.deviation()
+    }
+
+    /// Lists the steps that can be learned from. One that left the finite numbers cannot.
+    fn remember(&mut self, device: &Device, first: usize, statuses: &[u32]) {
+        let (episodes, steps) = (self.episodes, self.horizon);
+        let rewards = device.download(self.replay.rewards());
+        let mut continues = vec![0.0; steps * episodes];
+        let mut transitions = Vec::with_capacity(steps * episodes);
+        for step in 0..steps * episodes {
+            let (before, after) = (statuses[step], statuses[step + episodes]);
+            if before != Status::Running as u32 || after == Status::Diverged as u32 {
+                continue;
+            }
+            let row = first + step;
+            let goes_on = after == Status::Running as u32
+                && step + episodes < steps * episodes
+                && statuses[step + 2 * episodes] != Status::Diverged as u32;
+            continues[step] = f32::from(u8::from(goes_on));
+            transitions.push([row as u32, if goes_on { row + episodes } else { row } as u32]);
+            self.rewards.add(rewards[row].into());
+        }
+        self.replay.mark(device, first, &continues);
+        self.rounds.push_back(transitions);
+        if self.rounds.len() > self.most_rounds {
+            self.rounds.pop_front();
+        }
+        let [rows, next] = [0, 1].map(|i| self.rounds.iter().flatten().map(|t| t[i]).collect::<Vec<u32>>());
+        self.replay.set_transitions(device, &rows, &next);
+    }
+}
+
+/// Mean and deviation of all rewards so far (Welford).
+#[derive(Default)]
+struct Spread {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Spread {
+    fn add(&mut self, x: f64) {
+        self.count += 1.0;
+        let before = x - self.mean;
+        self.mean += before / self.count;
+        self.squares += before * (x - self.mean);
+    }
+
+    /// The standard deviation, with a floor that keeps rewards that never differ from exploding.
+    fn deviation(&self) -> f32 {
+        let deviation = (self.squares / self.count.max(1.0)).sqrt();
+        deviation.max(1e-3 * self.mean.abs()).max(1e-12) as f32
+    }
+}

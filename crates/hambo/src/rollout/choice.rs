@@ -1,0 +1,157 @@
+//! How a discrete adversary chooses among the members.
+
+use super::World;
+use crate::compute::{Buffer, Counter, Device, Input, Step};
+use crate::hallucination::Discrete;
+use crate::nn::Ensemble;
+use crate::rng::Stream;
+
+/// A discrete adversary that may still learn.
+#[derive(Clone, Copy, Debug)]
+pub struct Chooser<'a> {
+    /// What it goes by.
+    pub adversary: &'a Discrete,
+    /// ε, the share of random choices; 0 where nothing is to be learned.
+    pub exploration: f32,
+}
+
+/// Where the trajectories stand when a member is to be chosen.
+pub(super) struct Now<'a> {
+    pub states: &'a Buffer,
+    pub actions: &'a Buffer,
+    /// (s, a) standardized.
+    pub inputs: &'a Buffer,
+    /// t / T
+    pub elapsed: &'a Buffer,
+    /// What the members predict, `[members, rows, 2·state]`.
+    pub outputs: &'a Buffer,
+    pub step: usize,
+}
+
+/// Room for choices.
+pub(super) struct Choice {
+    seen: Buffer,
+    values: Buffer,
+    ahead: Option<Ahead>,
+}
+
+/// Room for what every member leads to, each `[members, rows, …]`.
+struct Ahead {
+    states: Buffer,
+    actions: Buffer,
+    next: Buffer,
+    next_actions: Buffer,
+    inputs: Buffer,
+    elapsed: Buffer,
+    seen: Buffer,
+    values: Buffer,
+    rewards: Buffer,
+    ended: Buffer,
+    /// No noise: an adversary does not see it.
+    noise: Buffer,
+    /// `[rows, members]`
+    scores: Buffer,
+}
+
+impl Choice {
+    pub fn new(world: &World<'_>, adversary: &Discrete, rows: usize) -> Self {
+        let (device, shape) = (world.device, &adversary.networks.shape);
+        let look_ahead = adversary.look_ahead.is_some();
+        Choice {
+            seen: device.zeros(rows * shape.inputs()),
+            values: device.zeros(shape.members * rows * shape.outputs()),
+            ahead: look_ahead.then(|| Ahead::new(world, &adversary.networks, rows)),
+        }
+    }
+
+    /// Chooses a member for every row.
+    pub fn choose(
+        &mut self,
+        world: &World<'_>,
+        chooser: Chooser<'_>,
+        now: &Now<'_>,
+        (stream, time): (Stream, &Counter),
+        members: &mut Buffer<u32>,
+    ) {
+        let World { device, model, .. } = *world;
+        let Discrete { networks, look_ahead } = chooser.adversary;
+        let values = match (&mut self.ahead, look_ahead) {
+            (Some(ahead), Some(reward_scale)) => ahead.score(world, networks, *reward_scale, now),
+            _ => {
+                value(device, networks, now.inputs, now.elapsed, &mut self.seen, &mut self.values);
+                &self.values
+            }
+        };
+        let exploration = stream.child("exploration");
+        device.choose(values, model.particles(), chooser.exploration, exploration, time, members);
+    }
+}
+
+impl Ahead {
+    fn new(world: &World<'_>, networks: &Ensemble, rows: usize) -> Self {
+        let World { device, model, .. } = *world;
+        let (ds, da, members) = (model.state_dim(), model.action_dim(), model.particles());
+        let room = |width: usize| device.zeros(members * rows * width);
+        Ahead {
+            states: room(ds),
+            actions: room(da),
+            next: room(ds),
+            next_actions: room(da),
+            inputs: room(ds + da),
+            elapsed: room(1),
+            seen: room(networks.shape.inputs()),
+            values: room(networks.shape.members * networks.shape.outputs()),
+            rewards: room(1),
+            ended: room(1),
+            noise: device.zeros(rows * ds),
+            scores: room(1),
+        }
+    }
+
+    /// What each member is worth by where it leads, see [`Discrete::look_ahead`].
+    fn score(&mut self, world: &World<'_>, networks: &Ensemble, reward_scale: f32, now: &Now<'_>) -> &Buffer {
+        let World { device, model, setting, .. } = *world;
+        let (states, actions) = (now.states.len(), now.actions.len());
+        for member in 0..model.particles() {
+            device.copy_part(now.states, 0, &mut self.states, member * states, states);
+            device.copy_part(now.actions, 0, &mut self.actions, member * actions, actions);
+        }
+        let step = Step::Own { noise: &self.noise };
+        world.propagate(&step, now.outputs, &self.states, &mut self.next);
+        let task = setting.task;
+        device.evaluate(&task.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
+        if let Some(termination) = &task.termination {
+            device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
+        }
+
+        world.act(&self.next, &mut self.next_actions);
+        world.inputs(&self.next, &self.next_actions, &mut self.inputs);
+        device.fill(&mut self.elapsed, (now.step + 1) as f32 / setting.horizon as f32);
+        let Ahead { inputs, elapsed, seen, values, .. } = self;
+        value(device, networks, inputs, elapsed, seen, values);
+        let last = now.step + 1 == setting.horizon;
+        device.look_ahead(
+            (reward_scale, if last { 0.0 } else { setting.discount as f32 }),
+            &self.rewards,
+            &self.ended,
+            &self.values,
+            model.particles(),
+            &mut self.scores,
+        );
+        &self.scores
+    }
+}
+
+/// values `[networks, rows, members]` ← Q(s, a, t / T)
+fn value(
+    device: &Device,
+    networks: &Ensemble,
+    inputs: &Buffer,
+    elapsed: &Buffer,
+    seen: &mut Buffer,
+    values: &mut Buffer,
+) {
+    let rows = elapsed.len();
+    device.join([(inputs, inputs.len() / rows), (elapsed, 1)], seen);
+    networks.infer(device, Input::Shared(seen), rows, values);
+}
