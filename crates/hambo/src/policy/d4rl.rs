@@ -20,7 +20,8 @@ const LAST: [&str; 2] = ["metadata/policy/last_fc/weight", "metadata/policy/last
 pub(super) fn read(spec: &str, path: &Path) -> Result<Policy> {
     let file = Source::open(path)?;
     if !file.has(LAST[0])? {
-        let problem = "an HDF5 file without a policy: expected D4RL's `metadata/policy`, as in hopper_medium-v2";
+        let problem =
+            "an HDF5 file without a policy: expected D4RL's `metadata/policy`, as in hopper_medium-v2";
         return Err(Error::file(path, problem));
     }
     let choice = |name: &str, otherwise: &str| {

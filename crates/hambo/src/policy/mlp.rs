@@ -110,7 +110,9 @@ impl Mlp {
         let ordered = low.iter().zip(&high).all(|(l, h)| l < h);
         let bounded = low.iter().chain(&high).all(|x| x.is_finite());
         if !ordered || (output != Output::Clip && !bounded) {
-            return Err(format!("bounds of actions {low:?} and {high:?}: expected low < high, and finite ones to squash into"));
+            return Err(format!(
+                "bounds of actions {low:?} and {high:?}: expected low < high, and finite ones to squash into"
+            ));
         }
         if let Some(normaliser) = &normaliser {
             normaliser.check(first.inputs)?;
@@ -210,9 +212,10 @@ impl Mlp {
     }
 
     fn working(&self, device: &Device, rows: usize) -> Working {
-        let normal = self.normaliser.as_ref().map(|n| {
-            ([device.upload(&n.mean), device.adopt(n.std())], device.zeros(rows * n.mean.len()))
-        });
+        let normal = self
+            .normaliser
+            .as_ref()
+            .map(|n| ([device.upload(&n.mean), device.adopt(n.std())], device.zeros(rows * n.mean.len())));
         Working {
             device: device.clone(),
             rows,
@@ -241,7 +244,138 @@ impl Normaliser {
             && self.clip > 0.0;
         match sound {
             true => Ok(()),
-            false => Err("the normaliser must have finite means, positive variances and a positive limit".to_owned()),
+            false => {
+                Err("the normaliser must have finite means, positive variances and a positive limit"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    const INPUTS: usize = 3;
+    const OUTPUTS: usize = 2;
+
+    fn network(hidden: Activation, normaliser: Option<Normaliser>, output: Output) -> Mlp {
+        let mut generator = Stream::new(5).generator();
+        let mut linear = |inputs: usize, outputs: usize| Linear {
+            inputs,
+            outputs,
+            weight: (0..inputs * outputs).map(|_| generator.normal() as f32).collect(),
+            bias: (0..outputs).map(|_| generator.normal() as f32).collect(),
+        };
+        let layers = [linear(INPUTS, 7), linear(7, 5), linear(5, OUTPUTS)];
+        Mlp::new(&layers, hidden, normaliser, output, [vec![-1.0, 0.5], vec![3.0, 0.75]]).unwrap()
+    }
+
+    fn normaliser() -> Normaliser {
+        Normaliser { mean: vec![0.1, -0.3, 0.2], var: vec![0.5, 4.0, 1e-4], clip: 1.5, epsilon: 1e-8 }
+    }
+
+    /// Every output, normaliser and activation, against central differences of `act`; on 300 rows, several blocks.
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        let device = Device::cpu(Some(2)).unwrap();
+        let mut generator = Stream::new(6).generator();
+        let rows = 300;
+        let centre = [0.1, -0.3, 0.2];
+        let spread = [1.0, 3.0, 0.015];
+        let states: Vec<f32> =
+            (0..rows * INPUTS).map(|i| (centre[i % 3] + spread[i % 3] * generator.normal()) as f32).collect();
+        let weights: Vec<f32> = (0..rows * OUTPUTS).map(|_| generator.normal() as f32).collect();
+        for hidden in [Activation::Tanh, Activation::Relu] {
+            for normaliser in [None, Some(normaliser())] {
+                for output in
+                    [Output::Clip, Output::Tanh { limit: f32::INFINITY }, Output::Tanh { limit: 1.0 }]
+                {
+                    let mlp = network(hidden, normaliser.clone(), output);
+                    let mut gradient = device.zeros(states.len());
+                    device.fill(&mut gradient, 1.0);
+                    mlp.back(&device, &device.upload(&states), &device.upload(&weights), &mut gradient);
+                    let gradient = device.download(&gradient);
+                    let mut agreeing = 0;
+                    for column in 0..INPUTS {
+                        let h = 2e-3 * spread[column] as f32;
+                        let value = |h: f32| {
+                            let mut moved = states.clone();
+                            moved.iter_mut().skip(column).step_by(INPUTS).for_each(|s| *s += h);
+                            let mut actions = device.zeros(rows * OUTPUTS);
+                            mlp.act(&device, &device.upload(&moved), &mut actions);
+                            let products: Vec<f32> =
+                                device.download(&actions).iter().zip(&weights).map(|(a, w)| a * w).collect();
+                            products.chunks_exact(OUTPUTS).map(|p| p.iter().sum()).collect::<Vec<f32>>()
+                        };
+                        for (row, (up, down)) in value(h).iter().zip(value(-h)).enumerate() {
+                            let (ours, difference) =
+                                (gradient[row * INPUTS + column] - 1.0, (up - down) / (2.0 * h));
+                            let tolerance = 0.01 * (1.0 / spread[column] as f32 + difference.abs());
+                            agreeing += usize::from((ours - difference).abs() < tolerance);
+                        }
+                    }
+                    // All but those that pass a kink within the difference.
+                    let share = agreeing as f64 / (rows * INPUTS) as f64;
+                    assert!(share > 0.97, "{hidden:?} {output:?} {normaliser:?}: {share}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_met_and_what_is_no_number_stays() {
+        let device = Device::cpu(Some(1)).unwrap();
+        for output in [Output::Clip, Output::Tanh { limit: f32::INFINITY }] {
+            let mlp = network(Activation::Relu, Some(normaliser()), output);
+            let mut actions = device.zeros(2 * OUTPUTS);
+            mlp.act(&device, &device.upload(&[1e30, -1e30, 0.0, f32::NAN, 0.0, 0.0]), &mut actions);
+            let actions = device.download(&actions);
+            assert!((-1.0..=3.0).contains(&actions[0]) && (0.5..=0.75).contains(&actions[1]), "{actions:?}");
+            assert!(actions[2].is_nan(), "{actions:?}");
+        }
+    }
+
+    #[test]
+    fn working_memory_is_kept_for_a_few_sizes() {
+        let device = Device::cpu(Some(1)).unwrap();
+        let mlp = network(Activation::Tanh, None, Output::Clip);
+        for rows in [1, 2, 1, 3, 4, 5, 6, 2] {
+            let mut actions = device.zeros(rows * OUTPUTS);
+            mlp.act(&device, &device.zeros(rows * INPUTS), &mut actions);
+        }
+        let kept: Vec<usize> = mlp.idle.lock().unwrap().iter().map(|w| w.rows).collect();
+        assert_eq!(kept, [4, 5, 6, 2]);
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_named() {
+        let linear = |inputs: usize, outputs: usize| Linear {
+            inputs,
+            outputs,
+            weight: vec![0.1; inputs * outputs],
+            bias: vec![0.0; outputs],
+        };
+        let make = |layers: &[Linear], normaliser, bounds| {
+            Mlp::new(layers, Activation::Relu, normaliser, Output::Tanh { limit: 1.0 }, bounds).unwrap_err()
+        };
+        let bounds = || [vec![-1.0; 2], vec![1.0; 2]];
+        let nan = Linear { weight: vec![f32::NAN; 6], ..linear(3, 2) };
+        for (problem, part) in [
+            (make(&[], None, bounds()), "no layers"),
+            (make(&[linear(3, 4), linear(5, 2)], None, bounds()), "layer 0 gives 4 numbers, layer 1 takes 5"),
+            (make(&[Linear { bias: vec![], ..linear(3, 2) }], None, bounds()), "0 biases"),
+            (make(&[nan], None, bounds()), "not finite"),
+            (make(&[linear(3, 3)], None, bounds()), "gives 3 numbers, but there are 2 and 2 bounds"),
+            (make(&[linear(3, 2)], None, [vec![-1.0; 2], vec![f32::INFINITY; 2]]), "finite ones"),
+            (make(&[linear(2, 2)], Some(normaliser()), bounds()), "observations of 3 numbers"),
+            (
+                make(&[linear(3, 2)], Some(Normaliser { clip: 0.0, ..normaliser() }), bounds()),
+                "positive limit",
+            ),
+        ] {
+            assert!(problem.contains(part), "{problem}");
         }
     }
 }

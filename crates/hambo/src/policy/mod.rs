@@ -3,6 +3,8 @@
 mod archive;
 mod builtin;
 mod d4rl;
+#[cfg(test)]
+mod hostile;
 mod mlp;
 mod numpy;
 mod pickle;
@@ -50,7 +52,9 @@ impl Policy {
         let path = Path::new(spec);
         let metadata = match std::fs::metadata(path) {
             Ok(metadata) => metadata,
-            Err(e) if FILES.iter().any(|kind| spec.ends_with(kind)) => return Err(Error::io(path, "read", e)),
+            Err(e) if FILES.iter().any(|kind| spec.ends_with(kind)) => {
+                return Err(Error::io(path, "read", e));
+            }
             Err(_) => {
                 return Err(Error::Mismatch(format!(
                     "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}; or \

@@ -45,8 +45,9 @@ pub(super) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
     let agent = |normaliser| agent(bytes, normaliser);
     let beside = path.with_file_name(NORMALISER);
     let normaliser = match std::fs::read(&beside) {
-        Ok(bytes) => normaliser(&bytes)
-            .map_err(|e| Error::file(&beside, format!("not an observation normaliser that can be read: {e}")))?,
+        Ok(bytes) => normaliser(&bytes).map_err(|e| {
+            Error::file(&beside, format!("not an observation normaliser that can be read: {e}"))
+        })?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
         Err(e) => return Err(Error::io(&beside, "read", e)),
     };
@@ -57,14 +58,16 @@ pub(super) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
 fn agent(bytes: &[u8], normaliser: Option<Normaliser>) -> std::result::Result<Mlp, Problem> {
     let mut archive = Archive::open(bytes)?;
     if !archive.has("data") || !archive.has("policy.pth") {
-        return Err("a zip archive, but not an agent of Stable-Baselines3: it needs `data` and `policy.pth`".to_owned());
+        return Err("a zip archive, but not an agent of Stable-Baselines3: it needs `data` and `policy.pth`"
+            .to_owned());
     }
     let description = plain_json(archive.read("data")?);
     let agent: Agent =
         serde_json::from_slice(&description).map_err(|e| format!("`data` is not its description: {e}"))?;
     agent.check_spaces()?;
     let wanted = |name: &str| PARTS.iter().any(|part| name.starts_with(part));
-    let tensors = torch::read(&archive.read("policy.pth")?, wanted).map_err(|e| format!("`policy.pth`: {e}"))?;
+    let tensors =
+        torch::read(&archive.read("policy.pth")?, wanted).map_err(|e| format!("`policy.pth`: {e}"))?;
     let (layers, hidden, output) = agent.network(&tensors)?;
     let bounds = agent.bounds()?;
     let observations = layers.first().map_or(0, |l| l.inputs);
@@ -79,8 +82,13 @@ fn agent(bytes: &[u8], normaliser: Option<Normaliser>) -> std::result::Result<Ml
 }
 
 /// Where actors keep their weights.
-const PARTS: [&str; 5] =
-    ["mlp_extractor.shared_net.", "mlp_extractor.policy_net.", "action_net.", "actor.latent_pi.", "actor.mu."];
+const PARTS: [&str; 5] = [
+    "mlp_extractor.shared_net.",
+    "mlp_extractor.policy_net.",
+    "action_net.",
+    "actor.latent_pi.",
+    "actor.mu.",
+];
 
 impl Agent {
     fn check_spaces(&self) -> std::result::Result<(), Problem> {
@@ -93,7 +101,9 @@ impl Agent {
         // A policy class of somebody's own may do anything with its weights.
         let module = self.policy_class["__module__"].as_str().unwrap_or("stable_baselines3");
         if !["stable_baselines3", "sb3_contrib"].iter().any(|known| module.split('.').next() == Some(known)) {
-            return Err(format!("its policy class is defined in {module:?}, not by Stable-Baselines3; {SUPPORTED}"));
+            return Err(format!(
+                "its policy class is defined in {module:?}, not by Stable-Baselines3; {SUPPORTED}"
+            ));
         }
         Ok(())
     }
@@ -106,11 +116,17 @@ impl Agent {
             return Err(format!("a recurrent policy (`lstm_actor`); {SUPPORTED}"));
         }
         if let Some(name) = seen {
-            let kind = if name.contains(".cnn.") { "an image (CNN) policy" } else { "a policy with its own features" };
+            let kind = if name.contains(".cnn.") {
+                "an image (CNN) policy"
+            } else {
+                "a policy with its own features"
+            };
             return Err(format!("{kind} (`{name}`); {SUPPORTED}"));
         }
         let setting = |name: &str| &self.policy_kwargs[name];
-        let squash = |otherwise| if setting("squash_output").as_bool().unwrap_or(otherwise) { TANH } else { Output::Clip };
+        let squash = |otherwise| {
+            if setting("squash_output").as_bool().unwrap_or(otherwise) { TANH } else { Output::Clip }
+        };
         let layers = |parts: &[&str]| -> std::result::Result<Vec<Linear>, Problem> {
             let mut all = Vec::new();
             for part in parts {
@@ -171,7 +187,9 @@ impl Agent {
                 (Some(v), n) if n.is_none_or(|n| n == v.len()) => Some(v),
                 _ => None,
             };
-            found.ok_or_else(|| format!("`data` does not tell the bounds of its actions (`action_space.{name}`)"))
+            found.ok_or_else(|| {
+                format!("`data` does not tell the bounds of its actions (`action_space.{name}`)")
+            })
         };
         Ok([bound("low", "low_repr")?, bound("high", "high_repr")?])
     }
@@ -190,7 +208,8 @@ fn linear_layers(tensors: &Tensors, part: &str) -> std::result::Result<Vec<Linea
             "bias" => 1,
             _ => return Err(format!("`{name}` is not of a linear layer; {SUPPORTED}")),
         };
-        let index: usize = index.parse().map_err(|_| format!("`{name}` is not of a linear layer; {SUPPORTED}"))?;
+        let index: usize =
+            index.parse().map_err(|_| format!("`{name}` is not of a linear layer; {SUPPORTED}"))?;
         layers.entry(index).or_default()[slot] = tensor.as_ref();
     }
     let linear = |(index, tensors): (usize, [Option<&Tensor>; 2])| match tensors {

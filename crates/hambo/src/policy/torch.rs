@@ -36,10 +36,7 @@ pub(super) fn read(
 }
 
 /// Magic number, protocol, system, the dictionary, the keys of its storages, then each storage's length and bytes.
-fn legacy(
-    bytes: &[u8],
-    wanted: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Option<Tensor>>, Problem> {
+fn legacy(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, Option<Tensor>>, Problem> {
     let (magic, mut at) = Pickle::read(bytes)?;
     if magic.root().bytes() != Some(&LEGACY_MAGIC) {
         return Err("not a file of torch.save".to_owned());
@@ -217,9 +214,13 @@ mod tests {
 
     #[test]
     fn half_precision_is_that_of_the_standard() {
-        for (bits, value) in
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 5.960_464_5e-8), (0x3555, 0.333_251_95)]
-        {
+        for (bits, value) in [
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x3555, 0.333_251_95),
+        ] {
             assert_eq!(half(bits), value);
         }
         assert!(half(0x7c00).is_infinite() && half(0x7e00).is_nan());
