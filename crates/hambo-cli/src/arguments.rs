@@ -49,8 +49,9 @@ Conservative methods (they have a lower bound):
 Neutral methods: ds, ts1, tsinf, mean.";
 
 const RETURN_EXAMPLES: &str = "\
-Example:
-  hambo return --env pendulum --policy builtin:swing-up --horizon 200 --episodes 1000 --json";
+Examples:
+  hambo return --env pendulum --policy builtin:swing-up --horizon 200 --episodes 1000 --json
+  hambo return --env pendulum --policy sac/Pendulum-v1.zip --horizon 200 --episodes 200";
 
 const COLLECT_EXAMPLES: &str = "\
 Example:
@@ -77,7 +78,8 @@ pub struct Evaluate {
     /// Logged transitions (HDF5 in D4RL layout)
     #[arg(long, value_name = "PATH")]
     pub data: PathBuf,
-    /// The policy: builtin:NAME or builtin:NAME,gain=value
+    /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
     /// Whose reward, bounds and initial states: point-safety, point, pendulum
@@ -138,7 +140,8 @@ pub struct Return {
     /// Environment: point-safety, point, pendulum
     #[arg(long, value_name = "NAME")]
     pub env: String,
-    /// The policy: builtin:NAME or builtin:NAME,gain=value
+    /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
     /// Steps of an episode, T
@@ -165,7 +168,7 @@ pub struct Collect {
     /// Environment: point-safety, point, pendulum
     #[arg(long, value_name = "NAME")]
     pub env: String,
-    /// Policies; their episodes alternate
+    /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .safetensors); their episodes alternate
     #[arg(long, value_name = "SPEC", num_args = 1.., required = true)]
     pub policy: Vec<String>,
     /// Standard deviations of Gaussian noise on the actions; episodes alternate between them

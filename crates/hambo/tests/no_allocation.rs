@@ -93,7 +93,6 @@ fn steps_do_not_allocate() {
         termination: Some(program("n[0] > 0.9")),
         initial: Initial::EpisodeStarts,
     };
-    let policy = Policy::read("builtin:proportional").unwrap();
     let starts = &data.states()[..2 * 700];
     let shape = Shape::new(2, vec![5, 33, 3], Activation::Relu).unwrap();
     let adversary = |look_ahead| Discrete {
@@ -101,19 +100,25 @@ fn steps_do_not_allocate() {
         look_ahead,
     };
     let [adversary, ahead] = [adversary(None), adversary(Some(-0.5))];
-    for propagation in [
-        Propagation::Mean,
-        Propagation::Moments,
-        Propagation::DrawEveryStep,
-        Propagation::EachMember,
-        Propagation::Chosen(Chooser { adversary: &adversary, exploration: 0.3 }),
-        Propagation::Chosen(Chooser { adversary: &ahead, exploration: 0.3 }),
-    ] {
-        let allocations = allocations_of_steps(|steps| {
-            let setting = Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
-            rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
-        });
-        assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
+    let folder = common::Folder::new("no-allocation");
+    for policy in
+        [Policy::read("builtin:proportional").unwrap(), network(&folder.0.join("policy.safetensors"))]
+    {
+        for propagation in [
+            Propagation::Mean,
+            Propagation::Moments,
+            Propagation::DrawEveryStep,
+            Propagation::EachMember,
+            Propagation::Chosen(Chooser { adversary: &adversary, exploration: 0.3 }),
+            Propagation::Chosen(Chooser { adversary: &ahead, exploration: 0.3 }),
+        ] {
+            let allocations = allocations_of_steps(|steps| {
+                let setting =
+                    Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
+                rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
+            });
+            assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
+        }
     }
     let widths = Widths { observation: 3, context: 1, action: 2 };
     let settings = SacUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
@@ -148,4 +153,26 @@ fn steps_do_not_allocate() {
         });
     });
     assert_eq!(allocations, 0, "100 DQN updates");
+}
+
+/// A network with a normaliser, zeros all of it.
+fn network(path: &std::path::Path) -> Policy {
+    let weights = [0; 4 * 2 * 40];
+    let tensor = |shape: &[usize]| {
+        let bytes = &weights[..4 * shape.iter().product::<usize>()];
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes).unwrap()
+    };
+    let tensors = [("layers.0.weight", tensor(&[40, 2])), ("layers.1.weight", tensor(&[2, 40]))];
+    let header = [
+        ("format", "hambo-policy/1"),
+        ("activation", "relu"),
+        ("squash", "tanh"),
+        ("action_low", "[-1, -1]"),
+        ("action_high", "[1, 1]"),
+        ("observation_mean", "[0, 0]"),
+        ("observation_var", "[1, 1]"),
+    ];
+    let header = header.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    safetensors::serialize_to_file(tensors, Some(header), path).unwrap();
+    Policy::read(path.to_str().unwrap()).unwrap()
 }

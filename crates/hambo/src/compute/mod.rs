@@ -9,6 +9,7 @@ mod cpu;
 mod rl;
 mod shape;
 
+pub(crate) use shape::Layer;
 pub use shape::{Activation, Shape};
 
 use crate::Result;
@@ -29,6 +30,12 @@ pub enum Device {
 /// A shared handle to the thread pool.
 #[derive(Clone)]
 pub struct CpuHandle(Arc<Cpu>);
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
 
 /// Numbers on a device.
 #[derive(Debug)]
@@ -258,6 +265,13 @@ impl Device {
     pub fn name(&self) -> String {
         match self {
             Device::Cpu(cpu) => format!("cpu ({} threads)", cpu.0.threads()),
+        }
+    }
+
+    /// Whether buffers of the one are buffers of the other.
+    pub fn is(&self, other: &Device) -> bool {
+        match (self, other) {
+            (Device::Cpu(a), Device::Cpu(b)) => Arc::ptr_eq(&a.0, &b.0),
         }
     }
 
@@ -579,6 +593,27 @@ impl Device {
         cpu.0.clamp(low.cpu(), high.cpu(), values.cpu_mut());
     }
 
+    /// out ← (values − mean) / std, column by column, limited to ±`limit`; in f64, since a column that hardly
+    /// varied is divided by very little.
+    pub fn normalize(
+        &self,
+        values: &Buffer,
+        (mean, std): (&Buffer<f64>, &Buffer<f64>),
+        limit: f64,
+        out: &mut Buffer,
+    ) {
+        check("normalized values", out.len(), values.len());
+        check("deviations", std.len(), mean.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.normalize(values.cpu(), (mean.cpu(), std.cpu()), limit, out.cpu_mut());
+    }
+
+    /// Each column of `values` ← limited to ±`limit`, then taken by tanh into \[low, high\].
+    pub fn squash(&self, low: &Buffer, high: &Buffer, limit: f32, values: &mut Buffer) {
+        let Device::Cpu(cpu) = self;
+        cpu.0.squash(low.cpu(), high.cpu(), limit, values.cpu_mut());
+    }
+
     /// out `[rows, outputs]` ← the program on every row; inputs it does not use may be empty.
     pub fn evaluate(
         &self,
@@ -659,7 +694,36 @@ impl Device {
         cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
     }
 
-    /// Back through [`Device::clamp`]: `values` are those after it.
+    /// Back through [`Device::normalize`], whose result was `out`: adds to `d_values`.
+    pub fn normalize_gradient(
+        &self,
+        out: &Buffer,
+        std: &Buffer<f64>,
+        limit: f64,
+        d_out: &Buffer,
+        d_values: &mut Buffer,
+    ) {
+        check("gradient of normalized values", d_out.len(), out.len());
+        check("gradient of values", d_values.len(), out.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut());
+    }
+
+    /// Back through [`Device::squash`]: `values` are those before it.
+    pub fn squash_gradient(
+        &self,
+        low: &Buffer,
+        high: &Buffer,
+        limit: f32,
+        values: &Buffer,
+        d_values: &mut Buffer,
+    ) {
+        check("gradient of squashed values", d_values.len(), values.len());
+        let Device::Cpu(cpu) = self;
+        cpu.0.squash_gradient(low.cpu(), high.cpu(), limit, values.cpu(), d_values.cpu_mut());
+    }
+
+    /// Back through [`Device::clamp`]: `values` are those before it or after it.
     pub fn clamp_gradient(&self, low: &Buffer, high: &Buffer, values: &Buffer, d_values: &mut Buffer) {
         let Device::Cpu(cpu) = self;
         cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut());

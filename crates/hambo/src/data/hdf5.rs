@@ -121,6 +121,17 @@ impl Source {
         }
     }
 
+    /// The text in the field `name`, if there is such a field.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
+        if !self.names.iter().any(|n| n == name) {
+            return Ok(None);
+        }
+        let dataset = self.dataset(name)?;
+        self.check_size(name, &dataset)?;
+        let text = dataset.read_strings().map_err(|e| self.error(name, e))?;
+        text.into_iter().next().map(Some).ok_or_else(|| self.problem(format!("`{name}` is empty")))
+    }
+
     /// An error about `path` as a whole.
     pub(crate) fn problem(&self, problem: String) -> Error {
         Error::file(&self.path, problem)

@@ -8,6 +8,7 @@ mod standardize;
 mod transitions;
 
 pub use d4rl::{Loaded, read_d4rl, write_d4rl};
+pub(crate) use hdf5::Source;
 pub use hdf5::{Entry, attributes, describe};
 pub use split::Split;
 pub(crate) use split::check_holdout;

@@ -1,11 +1,24 @@
 //! Policies: what chooses the actions that are to be evaluated.
 
+mod archive;
 mod builtin;
+mod d4rl;
+#[cfg(test)]
+mod hostile;
+mod mlp;
+mod numpy;
+mod pickle;
+mod safe;
+mod sb3;
+mod torch;
 
 use crate::compute::{Buffer, Device};
 use crate::expression::Program;
 use crate::task::Task;
 use crate::{Error, Result};
+use mlp::Mlp;
+use std::path::Path;
+use std::sync::Arc;
 
 /// A policy.
 #[derive(Clone, Debug)]
@@ -21,18 +34,83 @@ pub struct Policy {
 enum Kind {
     /// One expression of the state per action dimension.
     Controller(Program),
+    /// A network.
+    Mlp(Arc<Mlp>),
 }
 
+/// Files larger than this are no policies.
+const LARGEST_FILE: u64 = 4 << 30;
+
 impl Policy {
-    /// Reads a policy from its specification, `builtin:NAME[,gain=value…]`.
+    /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file. What is in a file tells its
+    /// kind: an agent of Stable-Baselines3 (.zip, with the `vecnormalize.pkl` beside it), a policy that D4RL put
+    /// beside its data (.hdf5), or [a network of our own](Policy::save) (.safetensors).
     pub fn read(spec: &str) -> Result<Self> {
-        match spec.strip_prefix("builtin:") {
-            Some(builtin) => builtin::read(spec, builtin),
-            None => Err(Error::Mismatch(format!(
-                "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}",
-                builtin::names()
-            ))),
+        if let Some(builtin) = spec.strip_prefix("builtin:") {
+            return builtin::read(spec, builtin);
         }
+        let path = Path::new(spec);
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(e) if FILES.iter().any(|kind| spec.ends_with(kind)) => {
+                return Err(Error::io(path, "read", e));
+            }
+            Err(_) => {
+                return Err(Error::Mismatch(format!(
+                    "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}; or \
+                     a file, {}",
+                    builtin::names(),
+                    FILE_KINDS
+                )));
+            }
+        };
+        if !metadata.is_file() || metadata.len() > LARGEST_FILE {
+            let problem = format!("not a file of at most {LARGEST_FILE} bytes: expected {FILE_KINDS}");
+            return Err(Error::file(path, problem));
+        }
+        let mut start = Vec::new();
+        let read = |e| Error::io(path, "read", e);
+        let file = std::fs::File::open(path).map_err(read)?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, 9), &mut start).map_err(read)?;
+        match &start[..] {
+            [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
+            [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
+            [_, _, _, _, _, _, _, 0, b'{'] => safe::read(spec, path, &std::fs::read(path).map_err(read)?),
+            _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
+        }
+    }
+
+    /// Writes a network as a safetensors file of format `hambo-policy/1`, which [`Policy::read`] reads.
+    ///
+    /// Its tensors, all F32, are `layers.0.weight` `[outputs, inputs]`, `layers.0.bias` `[outputs]`,
+    /// `layers.1.weight`, … as `torch.nn.Linear` has them. The header's `__metadata__` says in text: `format`
+    /// (`hambo-policy/1`); `activation` of the hidden layers (`relu`, `tanh`, `linear`); `squash` (`tanh`: the output
+    /// goes by tanh between the bounds, `none`: it is limited to them) and, optionally, `squash_limit` (± on the output
+    /// before); `action_low` and `action_high` (JSON lists; with `none` both may be missing); optionally
+    /// `observation_mean` and `observation_var` (JSON lists) with `observation_epsilon` and `observation_clip`, for
+    /// inputs of (s − mean) / √(var + epsilon) within ± clip.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        match &self.kind {
+            Kind::Mlp(mlp) => safe::write(mlp, path),
+            Kind::Controller(_) => {
+                Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec)))
+            }
+        }
+    }
+
+    fn network(spec: &str, mlp: Mlp) -> Self {
+        let (state_dim, action_dim) = (mlp.shape.inputs(), mlp.shape.outputs());
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Mlp(Arc::new(mlp)) }
+    }
+
+    /// Numbers in a state.
+    pub fn state_dim(&self) -> usize {
+        self.state_dim
+    }
+
+    /// Numbers in an action.
+    pub fn action_dim(&self) -> usize {
+        self.action_dim
     }
 
     fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
@@ -56,6 +134,7 @@ impl Policy {
         let none = device.zeros(0);
         match &self.kind {
             Kind::Controller(program) => device.evaluate(program, states, &none, &none, actions),
+            Kind::Mlp(mlp) => mlp.act(device, states, actions),
         }
     }
 
@@ -70,6 +149,12 @@ impl Policy {
                 d_actions,
                 [d_states, &mut no_action, &mut no_next],
             ),
+            Kind::Mlp(mlp) => mlp.back(device, states, d_actions, d_states),
         }
     }
 }
+
+/// Endings of files that can be read.
+const FILES: [&str; 3] = [".zip", ".hdf5", ".safetensors"];
+const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5) or a network in \
+                          hambo-policy/1 (.safetensors)";

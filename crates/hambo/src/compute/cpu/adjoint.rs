@@ -120,6 +120,45 @@ impl Cpu {
         }
     }
 
+    /// d_values += d_out / std, but not where the value was limited.
+    pub fn normalize_gradient(
+        &self,
+        out: &[f32],
+        std: &[f64],
+        limit: f64,
+        d_out: &[f32],
+        d_values: &mut [f32],
+    ) {
+        let (width, limit) = (std.len(), limit as f32);
+        let rows = out.chunks_exact(width).zip(d_out.chunks_exact(width));
+        for ((out, d_out), d_values) in rows.zip(d_values.chunks_exact_mut(width)) {
+            for c in 0..width {
+                if out[c].abs() < limit {
+                    d_values[c] += (f64::from(d_out[c]) / std[c]) as f32;
+                }
+            }
+        }
+    }
+
+    /// d_values ← d_values · (high − low) / 2 · (1 − tanh²), or 0 where the value was limited.
+    pub fn squash_gradient(
+        &self,
+        low: &[f32],
+        high: &[f32],
+        limit: f32,
+        values: &[f32],
+        d_values: &mut [f32],
+    ) {
+        let width = low.len();
+        for (d, v) in d_values.chunks_exact_mut(width).zip(values.chunks_exact(width)) {
+            for c in 0..width {
+                let tanh = v[c].tanh();
+                let slope = if v[c].abs() < limit { 1.0 - tanh * tanh } else { 0.0 };
+                d[c] *= 0.5 * (high[c] - low[c]) * slope;
+            }
+        }
+    }
+
     /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
     pub fn still_running(&self, status: &[u32], values: &mut [f32]) {
         let width = values.len() / status.len();

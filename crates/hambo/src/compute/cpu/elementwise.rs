@@ -277,6 +277,31 @@ impl Cpu {
             }
         });
     }
+
+    /// (x − mean) / std within ±limit, column by column. NaN stays.
+    pub fn normalize(&self, values: &[f32], (mean, std): (&[f64], &[f64]), limit: f64, out: &mut [f32]) {
+        let width = mean.len();
+        vectorised(|| {
+            for (row, out) in values.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+                for c in 0..width {
+                    let x = (f64::from(row[c]) - mean[c]) / std[c];
+                    let x = if x < -limit { -limit } else { x };
+                    out[c] = if x > limit { limit } else { x } as f32;
+                }
+            }
+        });
+    }
+
+    /// low + (high − low) (tanh(x within ±limit) + 1) / 2, column by column. NaN stays.
+    pub fn squash(&self, low: &[f32], high: &[f32], limit: f32, values: &mut [f32]) {
+        for row in values.chunks_exact_mut(low.len()) {
+            for ((v, &low), &high) in row.iter_mut().zip(low).zip(high) {
+                let x = if *v < -limit { -limit } else { *v };
+                let x = if x > limit { limit } else { x };
+                *v = low + 0.5 * (x.tanh() + 1.0) * (high - low);
+            }
+        }
+    }
 }
 
 /// A sum of rewards that stays within the finite numbers: of +∞ and −∞ no mean can be taken.
