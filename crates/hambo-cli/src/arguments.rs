@@ -42,7 +42,7 @@ Examples:
   hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up,angle=4 --horizon 200 \\
         --method dainf --threshold -200 --out run1      # exit code 0: met, 1: not met
   hambo evaluate --data monday.csv tuesday.csv --columns state=angle,speed action=torque --subsample 5000 \\
-        --env pendulum --policy builtin:swing-up --horizon 200
+        --env pendulum --policy builtin:swing-up --horizon 200      # two files, one data set
 
 Conservative methods (they have a lower bound): dainf. Neutral methods: ds, ts1, tsinf, mean.";
 
