@@ -41,6 +41,8 @@ Examples:
   hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 200
   hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up,angle=4 --horizon 200 \\
         --method dainf --threshold -200 --out run1      # exit code 0: met, 1: not met
+  hambo evaluate --data monday.csv tuesday.csv --columns state=angle,speed action=torque --subsample 5000 \\
+        --env pendulum --policy builtin:swing-up --horizon 200      # two files, one data set
 
 Conservative methods (they have a lower bound):
   ca     an adversary shifts every step within the model's confidence set
@@ -58,8 +60,9 @@ Example:
   hambo collect --env pendulum --policy builtin:swing-up --noise 0.5 1.0 --steps 10000 --out pend.hdf5";
 
 const INSPECT_EXAMPLES: &str = "\
-Example:
-  hambo inspect pend.hdf5";
+Examples:
+  hambo inspect pend.hdf5
+  hambo inspect log.csv --columns state=angle,speed action=torque";
 
 #[derive(Args)]
 pub struct Demo {
@@ -75,9 +78,8 @@ pub struct Demo {
 
 #[derive(Args)]
 pub struct Evaluate {
-    /// Logged transitions (HDF5 in D4RL layout)
-    #[arg(long, value_name = "PATH")]
-    pub data: PathBuf,
+    #[command(flatten)]
+    pub data: Data,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
     /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
@@ -135,6 +137,28 @@ pub struct Evaluate {
     pub json: bool,
 }
 
+/// Which data, and which part of it.
+#[derive(Args)]
+pub struct Data {
+    /// Logged transitions: HDF5 (D4RL, Minari), NPZ, CSV or Parquet files, which make up one data set; a Minari folder;
+    /// minari:NAMESPACE/NAME-v0
+    #[arg(long = "data", value_name = "PATH", num_args = 1.., required = true)]
+    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub columns: Columns,
+    /// Keep a random part: whole episodes until there are N transitions, or rows:N single transitions
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub subsample: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Columns {
+    /// Columns of a CSV or Parquet file: state=x,y action=u reward=r terminal=… timeout=… episode=… next=…; x* stands
+    /// for x0, x1, … [default: by their usual names]
+    #[arg(long, value_name = "WHAT=NAMES", num_args = 1..)]
+    pub columns: Vec<String>,
+}
+
 #[derive(Args)]
 pub struct Return {
     /// Environment: point-safety, point, pendulum
@@ -189,8 +213,10 @@ pub struct Collect {
 
 #[derive(Args)]
 pub struct Inspect {
-    /// The file
+    /// The file: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; or a Minari folder, or minari:NAMESPACE/NAME-v0
     pub path: PathBuf,
+    #[command(flatten)]
+    pub columns: Columns,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -51,12 +51,21 @@ pub fn sha256(path: &Path) -> Result<String> {
     let mut piece = vec![0; 1 << 16];
     loop {
         match file.read(&mut piece) {
-            Ok(0) => return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            Ok(0) => return Ok(hexadecimal(digest)),
             Ok(n) => digest.update(&piece[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::io(path, "read", e)),
         }
     }
+}
+
+/// The SHA-256 of these bytes in lower-case hexadecimal.
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
+fn hexadecimal(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A file that is removed when dropped, unless it was renamed away.

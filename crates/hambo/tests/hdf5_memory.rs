@@ -1,11 +1,11 @@
-//! Damaged HDF5 files and large ones: no panic, and no more memory than the data can account for.
+//! Damaged data files and large ones: no panic, and no more memory than the data can account for.
 //!
 //! A test binary of its own, since its allocator counts for the whole process; one test, so that nothing else
 //! allocates meanwhile.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the exemption for tests does not reach their helping functions
 
-use hambo::data::{Columns, Transitions, describe, read_d4rl, write_d4rl};
+use hambo::data::{Columns, ReadOptions, Transitions, describe, read, read_d4rl, write_d4rl};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -56,6 +56,7 @@ fn peak_of<T>(f: impl FnOnce() -> T) -> (T, usize) {
 fn memory_stays_bounded() {
     let scratch = std::env::temp_dir().join(format!("hambo-memory-{}.hdf5", std::process::id()));
     damaged_files_are_refused_or_read(&scratch);
+    damaged_files_of_other_formats_are_refused_or_read(&scratch);
     large_files_are_read_without_copies(&scratch);
     std::fs::remove_file(&scratch).unwrap();
 }
@@ -95,6 +96,39 @@ fn damaged_files_are_refused_or_read(scratch: &Path) {
     }
     println!("{tried} damaged files, {refused} refused");
     assert!(refused > tried / 10, "{refused} of {tried} damaged files refused");
+}
+
+/// As above, for Minari, NPZ, CSV and (where it is built in) Parquet; which format it is must not matter.
+fn damaged_files_of_other_formats_are_refused_or_read(scratch: &Path) {
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/formats");
+    for name in [
+        "minari/test/line-v0/data/main_data.hdf5",
+        "d4rl_names.npz",
+        "stable_baselines.npz",
+        "usual_names.csv",
+        #[cfg(feature = "parquet")]
+        "usual_names.parquet",
+    ] {
+        let good = std::fs::read(reference.join(name)).unwrap();
+        let mut refused = 0;
+        let mut check = |bytes: &[u8], what: String| {
+            std::fs::write(scratch, bytes).unwrap();
+            let ((result, _), peak) = peak_of(|| (read(scratch, &ReadOptions::default()), describe(scratch)));
+            assert!(peak < 256 << 20, "{name}, {what}: {peak} bytes in use");
+            refused += usize::from(result.is_err());
+        };
+        for (i, position) in (0..good.len()).step_by(good.len() / 900).enumerate() {
+            let mask = [0x01, 0x80, 0xff][i % 3];
+            let mut bytes = good.clone();
+            bytes[position] ^= mask;
+            check(&bytes, format!("byte {position} ^ {mask:#x}"));
+        }
+        for length in (0..good.len()).step_by(good.len() / 60) {
+            check(&good[..length], format!("cut to {length} bytes"));
+        }
+        println!("{name}: {refused} refused");
+        assert!(refused > 100, "{name}: {refused} refused");
+    }
 }
 
 fn large_files_are_read_without_copies(path: &Path) {

@@ -1,20 +1,19 @@
 //! `hambo evaluate`
 
 use super::{Outcome, SCHEMA, device};
-use crate::arguments::{Evaluate, Model, Scale};
+use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
-use hambo::data::read_d4rl;
+use hambo::data::{ColumnNames, ReadOptions, digest, read_all};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate, fit};
-use hambo::files::sha256;
 use hambo::policy::Policy;
 use hambo::{Error, Result};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -41,7 +40,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     policy.check_task(&task)?;
     let config = model_config(arguments)?;
     let device = device(&arguments.machine)?;
-    let loaded = read_d4rl(&arguments.data)?;
+    let options = read_options(&arguments.data, arguments.seed)?;
+    let loaded = read_all(&arguments.data.paths, &options)?;
     let data = &loaded.transitions;
     task.check_data(data).map_err(|e| about(&arguments.data, e))?;
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
@@ -61,7 +61,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "task": task.name,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": sha256(&arguments.data)?},
+        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
         "policy": policy.spec,
         "horizon": question.horizon,
         "discount": question.discount,
@@ -119,10 +119,18 @@ fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
     Ok(config)
 }
 
-/// Names the file that the data came from, which the library does not know.
-fn about(data: &Path, error: Error) -> Error {
+fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {
+    let subsample = data.subsample.as_deref().map(str::parse).transpose()?;
+    Ok(ReadOptions { columns: ColumnNames::parse(&data.columns.columns)?, subsample, seed })
+}
+
+/// Names the file that the data came from, the first of several, which the library does not know.
+fn about(data: &Data, error: Error) -> Error {
     match error {
-        Error::Data(problem) | Error::Mismatch(problem) => Error::file(data, problem),
+        Error::Data(problem) | Error::Mismatch(problem) => {
+            let path = data.paths.first().map_or(Path::new("data"), PathBuf::as_path);
+            Error::file(path, problem)
+        }
         other => other,
     }
 }

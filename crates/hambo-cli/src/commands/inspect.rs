@@ -3,15 +3,16 @@
 use super::{Outcome, SCHEMA};
 use crate::arguments::Inspect;
 use crate::output::{number, print, table};
-use hambo::data::{Transitions, attributes, describe, read_d4rl};
-use hambo::files::sha256;
+use hambo::data::{ColumnNames, Format, ReadOptions, Transitions, attributes, describe, digest, read};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 pub fn run(arguments: &Inspect) -> Outcome {
     let path = &arguments.path;
+    let options =
+        ReadOptions { columns: ColumnNames::parse(&arguments.columns.columns)?, ..ReadOptions::default() };
     let fields = describe(path)?;
-    let loaded = read_d4rl(path)?;
+    let loaded = read(path, &options)?;
     let data = &loaded.transitions;
     let columns: Vec<Column> = [
         ("state", data.states(), data.state_dim()),
@@ -28,10 +29,10 @@ pub fn run(arguments: &Inspect) -> Outcome {
     let (terminals, timeouts) = (count(data.terminals()), count(data.timeouts()));
 
     if arguments.json {
-        let result = json!({
+        let mut result = json!({
             "schema": SCHEMA,
             "path": path.display().to_string(),
-            "sha256": sha256(path)?,
+            "sha256": digest(&[path])?,
             "transitions": data.len(),
             "state_dim": data.state_dim(),
             "action_dim": data.action_dim(),
@@ -45,6 +46,9 @@ pub fn run(arguments: &Inspect) -> Outcome {
             "attributes": attributes(path)?.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             "notes": loaded.notes,
         });
+        if loaded.format != Format::D4rl {
+            result["format"] = loaded.format.to_string().into();
+        }
         print(&result.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -62,6 +66,9 @@ pub fn run(arguments: &Inspect) -> Outcome {
         format!("length       {}", range(&lengths)),
         format!("return       {}", range(&returns)),
     ];
+    if loaded.format != Format::D4rl {
+        lines.insert(1, format!("format       {}", loaded.format));
+    }
     lines.extend(attributes(path)?.iter().map(|(name, value)| format!("{name:<12} {value}")));
     let rows: Vec<Vec<String>> = columns.iter().map(Column::row).collect();
     lines.extend([String::new(), table(&["column", "", "min", "mean", "max", "std"], &rows), String::new()]);

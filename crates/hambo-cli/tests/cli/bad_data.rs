@@ -49,7 +49,7 @@ fn what_is_not_there_is_named() {
     let words = ["error: no.hdf5: cannot read: No such file or directory"];
     place.refuses(&format!("{} --out new/run", EVALUATE.replace("data.hdf5", "no.hdf5")), &words);
     place.refuses("inspect no.hdf5", &words);
-    place.refuses("inspect .", &["error: .: not a regular file: expected an HDF5 file"]);
+    place.refuses("inspect .", &["error: .: a folder without data/main_data.hdf5"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn garbage_and_cut_files_are_refused() {
     let place = Place::with_data();
     let whole = std::fs::read(place.path("data.hdf5")).unwrap();
     let words = "not an HDF5 file, or a damaged one";
-    for content in [&b""[..], b"s,a,r\n1,2,3\n", &[0x5a; 5000]] {
+    for content in [&b""[..], b"observations\n1\n2\n", &[0x5a; 5000]] {
         place.write("bad.hdf5", content);
         place.refuses(
             &format!("{} --out run", EVALUATE.replace("data.hdf5", "bad.hdf5")),

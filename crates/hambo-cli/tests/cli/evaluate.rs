@@ -156,3 +156,30 @@ fn a_reader_that_goes_away_is_no_error() {
     let run = Run::from(child.wait_with_output().unwrap());
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn tables_and_several_files_are_data_too() {
+    let place = Place::with_data();
+    // The data of `data.hdf5` as two CSV files with names of their own.
+    let mut texts = [String::new(), String::new()];
+    for (i, text) in texts.iter_mut().enumerate() {
+        text.push_str("run;px;py;u;v;gain\n");
+        for t in 0..300 {
+            let x = |phase: f64| ((t + 300 * i) as f64 * 0.7 + phase).sin();
+            text.push_str(&format!("{};{};{};{};{};{}\n", t / 10, x(0.0), x(0.5), x(1.0), x(1.5), x(2.0)));
+        }
+        place.write(&format!("{i}.csv"), &*text);
+    }
+    let columns = "--columns state=px,py action=u,v reward=gain episode=run";
+    let line = EVALUATE.replace("data.hdf5", &format!("0.csv 1.csv {columns}"));
+    let result =
+        place.json(&format!("{line} --method ds --json").replace(&format!("--method {METHODS} "), ""));
+    assert_eq!(result["data"]["transitions"], 540);
+    assert_eq!(result["data"]["episodes"], 60);
+    assert_eq!(result["data"]["sha256"].as_str().unwrap().len(), 64);
+    assert!(result["warnings"].to_string().contains("(in each of 2 files)"), "{}", result["warnings"]);
+    let part = place.json(
+        &format!("{line} --method ds --subsample 90 --json").replace(&format!("--method {METHODS} "), ""),
+    );
+    assert_eq!((&part["data"]["transitions"], &part["data"]["episodes"]), (&90.into(), &10.into()));
+}

@@ -94,3 +94,36 @@ fn return_gives_the_truth_with_its_error() {
     let gain = place.json(&format!("{} --json", line.replace("swing-up", "swing-up,angle=-1,energy=-2")));
     assert!(gain["value"].as_f64().unwrap() < number("value"), "gains reach the controller");
 }
+
+#[test]
+fn inspect_names_the_format_of_other_files() {
+    let place = Place::with_data();
+    place.write("log.txt", "s0\ta0\treward\tnote\n0\t1\t0.5\ta\n1\t1\t0.5\tb\n3\t2\t0.5\tc\n");
+    let text = place.succeeds("inspect log.txt");
+    assert!(
+        text.starts_with("log.txt: 2 transitions, states of 1, actions of 1 dimensions\nformat       CSV\n"),
+        "{text}"
+    );
+    assert!(text.contains("note: columns not used: `note`"), "{text}");
+    let found = place.json("inspect log.txt --json --columns state=a0 action=s0");
+    assert_eq!((&found["format"], &found["transitions"]), (&"CSV".into(), &2.into()));
+    assert_eq!(found["columns"][0]["max"], 1.0);
+    assert_eq!(found["fields"][3], serde_json::json!({"path": "note", "shape": [3], "dtype": "text"}));
+    assert!(place.json("inspect data.hdf5 --json").get("format").is_none());
+    place.refuses(
+        "inspect log.txt --columns state=s1",
+        &["error: log.txt: no column `s1` for state: did you mean `s0`?"],
+    );
+    place.refuses(
+        "inspect log.txt --columns stat=s0",
+        &["error: columns = stat=s0: expected", "did you mean `state`?"],
+    );
+    place.refuses(
+        "inspect minari:no/such-v0",
+        &["error: minari:no/such-v0: no file ", "minari download no/such-v0"],
+    );
+    place.refuses(
+        &format!("{EVALUATE} --subsample 0"),
+        &["error: subsample = 0: expected a number of transitions"],
+    );
+}

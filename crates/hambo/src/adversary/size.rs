@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// How the size of the confidence set is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
-    /// From held-out trajectories, see [`super::trajectory`]; 1 where the data have too few episodes.
+    /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes.
     Trajectory,
     /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
     Gaussian,

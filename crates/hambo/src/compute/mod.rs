@@ -609,9 +609,9 @@ impl Device {
     }
 
     /// Each column of `values` ← limited to ±`limit`, then taken by tanh into \[low, high\].
-    pub fn squash(&self, low: &Buffer, high: &Buffer, limit: f32, values: &mut Buffer) {
+    pub fn squash_to_bounds(&self, low: &Buffer, high: &Buffer, limit: f32, values: &mut Buffer) {
         let Device::Cpu(cpu) = self;
-        cpu.0.squash(low.cpu(), high.cpu(), limit, values.cpu_mut());
+        cpu.0.squash_to_bounds(low.cpu(), high.cpu(), limit, values.cpu_mut());
     }
 
     /// out `[rows, outputs]` ← the program on every row; inputs it does not use may be empty.
@@ -709,8 +709,8 @@ impl Device {
         cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut());
     }
 
-    /// Back through [`Device::squash`]: `values` are those before it.
-    pub fn squash_gradient(
+    /// Back through [`Device::squash_to_bounds`]: `values` are those before it.
+    pub fn squash_to_bounds_gradient(
         &self,
         low: &Buffer,
         high: &Buffer,
@@ -720,7 +720,7 @@ impl Device {
     ) {
         check("gradient of squashed values", d_values.len(), values.len());
         let Device::Cpu(cpu) = self;
-        cpu.0.squash_gradient(low.cpu(), high.cpu(), limit, values.cpu(), d_values.cpu_mut());
+        cpu.0.squash_to_bounds_gradient(low.cpu(), high.cpu(), limit, values.cpu(), d_values.cpu_mut());
     }
 
     /// Back through [`Device::clamp`]: `values` are those before it or after it.

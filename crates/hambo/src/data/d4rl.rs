@@ -1,7 +1,7 @@
 //! D4RL's layout: one HDF5 file, one row a step, episodes one after another.
 
-use super::episodes::{pair_rows, split_rows};
 use super::hdf5::{Field, Source, words};
+use super::log::{Format, Loaded, Log};
 use super::{Columns, Transitions};
 use crate::files::write_atomically;
 use crate::{Error, Result};
@@ -16,15 +16,6 @@ const DEFLATE: u32 = 1;
 /// Numbers in a chunk of a written file.
 const CHUNK: usize = 1 << 16;
 
-/// Transitions from a file, and what a user should know about how they were read.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The transitions.
-    pub transitions: Transitions,
-    /// Remarks in plain words, as rows left out.
-    pub notes: Vec<String>,
-}
-
 /// Reads a file in D4RL's layout.
 ///
 /// `observations` `[n, state]`, `actions` `[n, action]` and `rewards` `[n]` or `[n, 1]` must be there, in
@@ -33,58 +24,53 @@ pub struct Loaded {
 /// is the first state after a reset. Without, s' is the next row of the same episode, and its last row is left
 /// out. [`Loaded::notes`] says what was missing and how many rows were left out.
 pub fn read_d4rl(path: &Path) -> Result<Loaded> {
-    let source = Source::open(path)?;
-    let optional = |name| Ok(if source.has(name)? { Some(source.column(name)?) } else { None });
-    let states = source.matrix("observations")?;
-    let actions = source.matrix("actions")?;
-    let rewards = source.column("rewards")?;
-    let terminals: Option<Field<'_>> = optional("terminals")?;
-    let timeouts: Option<Field<'_>> = optional("timeouts")?;
-    let next_states =
-        if source.has("next_observations")? { Some(source.matrix("next_observations")?) } else { None };
+    Log::read_d4rl(&Source::open(path)?)?.check(path)
+}
 
-    let n = states.rows;
-    let others =
-        [Some(&actions), Some(&rewards), terminals.as_ref(), timeouts.as_ref(), next_states.as_ref()];
-    if let Some(field) = others.into_iter().flatten().find(|f| f.rows != n) {
-        return Err(
-            source.problem(format!("`observations` has {n} rows, `{}` has {}", field.name, field.rows))
-        );
-    }
-    if let Some(next) = next_states.as_ref().filter(|f| f.width != states.width) {
-        return Err(source.problem(format!(
-            "`observations` is {} wide, `next_observations` is {}",
-            states.width, next.width
-        )));
-    }
+impl Log {
+    /// Reads an HDF5 file in D4RL's layout.
+    pub(crate) fn read_d4rl(source: &Source) -> Result<Log> {
+        let optional = |name| Ok(if source.has(name)? { Some(source.column(name)?) } else { None });
+        let states = source.matrix("observations")?;
+        let actions = source.matrix("actions")?;
+        let rewards = source.column("rewards")?;
+        let terminals: Option<Field<'_>> = optional("terminals")?;
+        let timeouts: Option<Field<'_>> = optional("timeouts")?;
+        let next_states =
+            if source.has("next_observations")? { Some(source.matrix("next_observations")?) } else { None };
 
-    let mut notes = Vec::new();
-    if terminals.is_none() {
-        notes.push("no `terminals` field: no transition is taken to end its episode for good".to_owned());
-    }
-    let mut columns = Columns {
-        state_dim: states.width,
-        action_dim: actions.width,
-        states: states.read()?,
-        actions: actions.read()?,
-        rewards: rewards.read()?,
-        next_states: next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?,
-        terminals: terminals.map_or_else(|| Ok(vec![false; n]), |f| f.read_flags())?,
-        timeouts: timeouts.map_or(Ok(Vec::new()), |f| f.read_flags())?,
-        episode_starts: Vec::new(),
-    };
-    match next_states {
-        Some(_) => split_rows(&mut columns, &mut notes),
-        None => pair_rows(&mut columns, &mut notes),
-    }
-    let transitions = Transitions::new(columns).map_err(|e| match e {
-        Error::Data(problem) => {
-            let remarks: String = notes.iter().map(|n| format!("; {n}")).collect();
-            source.problem(format!("{problem} ({n} rows in the file{remarks})"))
+        let n = states.rows;
+        let others =
+            [Some(&actions), Some(&rewards), terminals.as_ref(), timeouts.as_ref(), next_states.as_ref()];
+        if let Some(field) = others.into_iter().flatten().find(|f| f.rows != n) {
+            return Err(
+                source.problem(format!("`observations` has {n} rows, `{}` has {}", field.name, field.rows))
+            );
         }
-        other => other,
-    })?;
-    Ok(Loaded { transitions, notes })
+        if let Some(next) = next_states.as_ref().filter(|f| f.width != states.width) {
+            return Err(source.problem(format!(
+                "`observations` is {} wide, `next_observations` is {}",
+                states.width, next.width
+            )));
+        }
+
+        let mut notes = Vec::new();
+        if terminals.is_none() {
+            notes.push("no `terminals` field: no transition is taken to end its episode for good".to_owned());
+        }
+        let columns = Columns {
+            state_dim: states.width,
+            action_dim: actions.width,
+            states: states.read()?,
+            actions: actions.read()?,
+            rewards: rewards.read()?,
+            next_states: next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?,
+            terminals: terminals.map_or_else(|| Ok(vec![false; n]), |f| f.read_flags())?,
+            timeouts: timeouts.map_or(Ok(Vec::new()), |f| f.read_flags())?,
+            episode_starts: Vec::new(),
+        };
+        Ok(Log::of_rows(Format::D4rl, columns, notes))
+    }
 }
 
 /// Writes transitions in D4RL's layout, whole or not at all, with `attributes` as text attributes of the root.

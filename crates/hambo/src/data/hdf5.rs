@@ -8,18 +8,18 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// Deflate shrinks at most 1032-fold, so a file cannot hold more than about this many times its own size.
-const LARGEST_EXPANSION: u64 = 1100;
+pub(crate) const LARGEST_EXPANSION: u64 = 1100;
 /// What a file may declare beyond that: chunks never written take no room in the file.
-const FREE_BYTES: u64 = 64 << 20;
+pub(crate) const FREE_BYTES: u64 = 64 << 20;
 /// Groups nested deeper than this are not listed.
 const DEEPEST_GROUP: usize = 16;
 /// Numbers converted at a time, so that a float64 file needs no float64 copy of itself in memory.
 const BLOCK: usize = 1 << 18;
 
-/// One dataset of an HDF5 file.
+/// One dataset of an HDF5 file, one array of an NPZ file, or one column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Path within the file, as `infos/qpos`.
+    /// Path within the file, as `infos/qpos`, or name.
     pub path: String,
     /// Extent in each dimension; empty for a single value.
     pub shape: Vec<usize>,
@@ -27,10 +27,17 @@ pub struct Entry {
     pub dtype: String,
 }
 
-/// What is in an HDF5 file: its datasets in the order of their paths, groups at most 16 deep.
-pub fn describe(path: &Path) -> Result<Vec<Entry>> {
+/// The datasets of an HDF5 file in the order of their paths, groups at most 16 deep.
+///
+/// Of a Minari file only those of the first episode: the others are alike, and there may be thousands.
+pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
     let file = Source::open(path)?;
-    let listed = file.names.iter().filter(|n| n.matches('/').count() < DEEPEST_GROUP);
+    let first = super::minari::episodes(&file).first().map(|&(_, group)| format!("{group}/"));
+    let listed = file
+        .names
+        .iter()
+        .filter(|n| n.matches('/').count() < DEEPEST_GROUP)
+        .filter(|n| first.as_ref().is_none_or(|group| n.starts_with(group)));
     let entry = |path: &String| {
         let found = file.file.dataset(path).and_then(|d| Ok((d.shape(), type_name(&d.datatype()?))));
         // One dataset of a kind that cannot be read must not hide the others.
@@ -41,7 +48,7 @@ pub fn describe(path: &Path) -> Result<Vec<Entry>> {
 }
 
 /// The text attributes of the root group, in the order of their names.
-pub fn attributes(path: &Path) -> Result<Vec<(String, String)>> {
+pub(crate) fn attributes(path: &Path) -> Result<Vec<(String, String)>> {
     let file = Source::open(path)?;
     let mut names = file.file.attr_names().map_err(|e| file.error("attributes", e))?;
     names.sort();
@@ -60,7 +67,7 @@ pub(crate) struct Source {
 /// A dataset of numbers whose shape is checked: `[rows, width]`.
 pub(crate) struct Field<'a> {
     source: &'a Source,
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     dataset: H5Dataset,
     rank: usize,
     pub(crate) rows: usize,
@@ -86,10 +93,20 @@ impl Source {
         Ok(Source { path: path.to_owned(), file, names, bytes_left })
     }
 
+    /// Paths of all datasets, in order.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether there is a dataset of this path.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.names.binary_search_by(|n| n.as_str().cmp(name)).is_ok()
+    }
+
     /// Whether there is such a dataset. An error if there is none, but one at the root that looks misspelt:
     /// going on without it would silently read other data than the writer meant.
     pub(crate) fn has(&self, name: &str) -> Result<bool> {
-        if self.names.iter().any(|n| n == name) {
+        if self.contains(name) {
             return Ok(true);
         }
         match self.nearest(name).filter(|n| !n.contains('/')) {
@@ -104,7 +121,7 @@ impl Source {
     }
 
     /// The field `name` of shape `[n, width]`.
-    pub(crate) fn matrix(&self, name: &'static str) -> Result<Field<'_>> {
+    pub(crate) fn matrix(&self, name: &str) -> Result<Field<'_>> {
         let field = self.field(name, "[n, width]")?;
         match field.rank {
             2 => Ok(field),
@@ -113,7 +130,7 @@ impl Source {
     }
 
     /// The field `name` of shape `[n]` or `[n, 1]`.
-    pub(crate) fn column(&self, name: &'static str) -> Result<Field<'_>> {
+    pub(crate) fn column(&self, name: &str) -> Result<Field<'_>> {
         let field = self.field(name, "[n] or [n, 1]")?;
         match field.width {
             1 => Ok(field),
@@ -137,7 +154,7 @@ impl Source {
         Error::file(&self.path, problem)
     }
 
-    fn field(&self, name: &'static str, expected: &str) -> Result<Field<'_>> {
+    fn field(&self, name: &str, expected: &str) -> Result<Field<'_>> {
         let dataset = self.dataset(name)?;
         let shape = dataset.shape();
         let (rank, rows, width) = match shape[..] {
@@ -149,7 +166,7 @@ impl Source {
             return Err(self.problem(format!("`{name}` has shape {shape:?}: there is nothing in it")));
         }
         self.check_size(name, &dataset)?;
-        Ok(Field { source: self, name, dataset, rank, rows, width })
+        Ok(Field { source: self, name: name.to_owned(), dataset, rank, rows, width })
     }
 
     /// Refuses a dataset that declares more than its file can hold, before anything is allocated for it.
@@ -179,7 +196,7 @@ impl Source {
     }
 
     fn dataset(&self, name: &str) -> Result<H5Dataset> {
-        if !self.names.iter().any(|n| n == name) {
+        if !self.contains(name) {
             let hint = match self.nearest(name) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if self.names.is_empty() => "it holds no data at all".into(),
@@ -229,11 +246,11 @@ impl Field<'_> {
 
     /// All values as yes or no: bool, or numbers that are 0 or 1.
     pub(crate) fn read_flags(&self) -> Result<Vec<bool>> {
-        let datatype = self.dataset.datatype().map_err(|e| self.source.error(self.name, e))?;
+        let datatype = self.dataset.datatype().map_err(|e| self.source.error(&self.name, e))?;
         let mut flags = Vec::with_capacity(self.rows);
         let mut push = |value: f32| {
             if value != 0.0 && value != 1.0 {
-                let (name, row) = (self.name, flags.len());
+                let (name, row) = (&self.name, flags.len());
                 return Err(self
                     .source
                     .problem(format!("`{name}` is {value} in row {row}: expected 0 or 1")));
@@ -243,7 +260,7 @@ impl Field<'_> {
         };
         if is_bool(&datatype) {
             // One byte each, so no byte order or width can be mistaken; enumerations are no numbers to the reader.
-            let bytes = self.dataset.read_raw_bytes().map_err(|e| self.source.error(self.name, e))?;
+            let bytes = self.dataset.read_raw_bytes().map_err(|e| self.source.error(&self.name, e))?;
             bytes.iter().try_for_each(|&b| push(f32::from(b)))?;
         } else {
             self.read_blocks(|block| block.iter().try_for_each(|&v| push(v)))?;
@@ -256,7 +273,7 @@ impl Field<'_> {
 
     /// Calls `use_block` on all numbers in turn, whole chunks at a time so that none is unpacked twice.
     fn read_blocks(&self, mut use_block: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        let fail = |e| self.source.error(self.name, e);
+        let fail = |e| self.source.error(&self.name, e);
         let datatype = self.dataset.datatype().map_err(fail)?;
         let chunk_rows =
             self.dataset.chunk_dims().and_then(|c| c.first().copied()).unwrap_or(1).clamp(1, self.rows);
@@ -330,7 +347,7 @@ pub(crate) fn words(error: &Hdf5Error) -> String {
 }
 
 /// Insertions, deletions and replacements that turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

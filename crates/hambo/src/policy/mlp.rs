@@ -146,7 +146,7 @@ impl Mlp {
             network.infer(device, Input::Shared(input), rows, actions);
             match self.output {
                 Output::Clip => device.clamp(low, high, actions),
-                Output::Tanh { limit } => device.squash(low, high, limit, actions),
+                Output::Tanh { limit } => device.squash_to_bounds(low, high, limit, actions),
             }
         });
     }
@@ -165,7 +165,9 @@ impl Mlp {
             device.copy(d_actions, d_output);
             match self.output {
                 Output::Clip => device.clamp_gradient(low, high, output, d_output),
-                Output::Tanh { limit } => device.squash_gradient(low, high, limit, output, d_output),
+                Output::Tanh { limit } => {
+                    device.squash_to_bounds_gradient(low, high, limit, output, d_output)
+                }
             }
             network.backward(device, Input::Shared(input), trace, None, Some(d_input));
             match (normal, &self.normaliser) {

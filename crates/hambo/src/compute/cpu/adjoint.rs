@@ -141,7 +141,7 @@ impl Cpu {
     }
 
     /// d_values ← d_values · (high − low) / 2 · (1 − tanh²), or 0 where the value was limited.
-    pub fn squash_gradient(
+    pub fn squash_to_bounds_gradient(
         &self,
         low: &[f32],
         high: &[f32],

@@ -293,7 +293,7 @@ impl Cpu {
     }
 
     /// low + (high − low) (tanh(x within ±limit) + 1) / 2, column by column. NaN stays.
-    pub fn squash(&self, low: &[f32], high: &[f32], limit: f32, values: &mut [f32]) {
+    pub fn squash_to_bounds(&self, low: &[f32], high: &[f32], limit: f32, values: &mut [f32]) {
         for row in values.chunks_exact_mut(low.len()) {
             for ((v, &low), &high) in row.iter_mut().zip(low).zip(high) {
                 let x = if *v < -limit { -limit } else { *v };

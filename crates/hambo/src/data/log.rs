@@ -1,0 +1,116 @@
+//! What every reader gives: the rows of a log as transitions, in which format they were, and remarks for the user.
+
+use super::episodes::{pair_rows, split_rows};
+use super::{Columns, Transitions};
+use crate::{Error, Result};
+use std::fmt;
+use std::path::Path;
+
+/// How a data file is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// HDF5, one row a step, as D4RL has it.
+    D4rl,
+    /// HDF5, one group an episode, as Minari has it.
+    Minari,
+    /// NPZ with one row a step, episodes one after another.
+    NpzRows,
+    /// NPZ with one episode, which has one observation more than actions.
+    NpzEpisode,
+    /// Text with a header line, one row a step.
+    Csv,
+    /// Parquet, one row a step.
+    Parquet,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::D4rl => "D4RL HDF5",
+            Format::Minari => "Minari HDF5",
+            Format::NpzRows => "NPZ, one row a step",
+            Format::NpzEpisode => "NPZ, one episode",
+            Format::Csv => "CSV",
+            Format::Parquet => "Parquet",
+        })
+    }
+}
+
+/// Transitions from one or more files, and what a user should know about how they were read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The transitions.
+    pub transitions: Transitions,
+    /// How the (first) file is laid out.
+    pub format: Format,
+    /// Remarks in plain words, as rows left out.
+    pub notes: Vec<String>,
+}
+
+/// One file as it was read: complete transitions that nobody has checked yet, possibly none at all.
+pub(crate) struct Log {
+    pub(crate) format: Format,
+    pub(crate) columns: Columns,
+    pub(crate) notes: Vec<String>,
+    /// Rows in the file, before any were left out.
+    pub(crate) rows: usize,
+}
+
+impl Log {
+    /// From rows of episodes one after another: finds the episodes, and the next states where none are stored.
+    pub(crate) fn of_rows(format: Format, mut columns: Columns, mut notes: Vec<String>) -> Log {
+        let rows = columns.rewards.len();
+        match columns.next_states.is_empty() {
+            true => pair_rows(&mut columns, &mut notes),
+            false => split_rows(&mut columns, &mut notes),
+        }
+        Log { format, columns, notes, rows }
+    }
+
+    /// The checked transitions; an error names `path` and what was left out on the way.
+    pub(crate) fn check(self, path: &Path) -> Result<Loaded> {
+        let Log { format, columns, notes, rows } = self;
+        let transitions = Transitions::new(columns).map_err(|e| match e {
+            Error::Data(problem) => {
+                let remarks: String = notes.iter().map(|n| format!("; {n}")).collect();
+                Error::file(path, format!("{problem} ({rows} rows in the file{remarks})"))
+            }
+            other => other,
+        })?;
+        Ok(Loaded { transitions, format, notes })
+    }
+
+    /// Appends the transitions of another file of the same sizes.
+    pub(crate) fn append(&mut self, other: Columns, rows: usize) {
+        let ours = &mut self.columns;
+        let n = ours.rewards.len();
+        if let (Some(timeout), Some(false)) = (ours.timeouts.last_mut(), ours.terminals.last()) {
+            *timeout = true; // the log is cut where its file ends
+        }
+        ours.states.extend(other.states);
+        ours.actions.extend(other.actions);
+        ours.rewards.extend(other.rewards);
+        ours.next_states.extend(other.next_states);
+        ours.terminals.extend(other.terminals);
+        ours.timeouts.extend(other.timeouts);
+        ours.episode_starts.extend(other.episode_starts.iter().map(|start| n + start));
+        self.rows += rows;
+    }
+
+    /// Remarks where flags of terminal states look like time limits: every episode ends in one, after equally
+    /// many rows.
+    pub(crate) fn suspect_time_limits(&mut self, flag: &str) {
+        let starts = &self.columns.episode_starts;
+        let ends = starts.iter().skip(1).copied().chain([self.columns.rewards.len()]);
+        let mut lengths = starts.iter().zip(ends).map(|(start, end)| end - start);
+        let count = starts.len();
+        let Some(first) = lengths.next().filter(|_| count > 1) else { return };
+        let terminals = self.columns.terminals.iter().filter(|&&t| t).count();
+        if terminals == count && first > 1 && lengths.all(|l| l == first) {
+            self.notes.push(format!(
+                "`{flag}` ends all {count} episodes after exactly {first} steps: if that is a time limit, give it as \
+                 a timeout, else the model learns that nothing can follow these states"
+            ));
+        }
+    }
+}
