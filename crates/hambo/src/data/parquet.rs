@@ -51,7 +51,7 @@ impl Log {
         if let Some(&place) = used.iter().find(|&&place| schema.column(place).max_rep_level() > 0) {
             return Err(fail(format!("column `{}` holds lists: expected one number a row", header[place])));
         }
-        let mut row = 0;
+        let mut before = 0; // rows of the groups before
         for group in 0..reader.num_row_groups() {
             let group = reader.get_row_group(group).map_err(|e| damaged(path, &e))?;
             let rows = usize::try_from(group.metadata().num_rows())
@@ -61,13 +61,12 @@ impl Log {
                 cells[place] = column(&*group, place, rows)
                     .map_err(|e| fail(format!("column `{}`: {}", header[place], words(&e))))?;
             }
-            for i in 0..rows {
+            (0..rows).try_for_each(|i| {
                 let episode = table.places.episode.map(|place| cells[place][i].text());
-                table
-                    .push(&format!("row {row}"), episode.as_deref(), |place| cells[place][i].number())
-                    .map_err(fail)?;
-                row += 1;
-            }
+                let line = format!("row {}", before + i);
+                table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)
+            })?;
+            before += rows;
         }
         Ok(table.finish(Format::Parquet))
     }
