@@ -127,7 +127,9 @@ fn damaged_files_of_other_formats_are_refused_or_read(scratch: &Path) {
             check(&good[..length], format!("cut to {length} bytes"));
         }
         println!("{name}: {refused} refused");
-        assert!(refused > 100, "{name}: {refused} refused");
+        // NPZ has checksums; elsewhere a changed digit is as good as another.
+        let least = if name.ends_with(".npz") { 700 } else { 100 };
+        assert!(refused > least, "{name}: {refused} refused");
     }
 }
 

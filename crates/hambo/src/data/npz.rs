@@ -176,7 +176,13 @@ impl Archive {
                 ));
             }
         }
-        read(&header, &mut (&mut member).take(declared))
+        let array = read(&header, &mut (&mut member).take(declared))?;
+        // The checksum is compared where the entry ends.
+        match member.read(&mut [0]) {
+            Ok(0) => Ok(array),
+            Ok(_) => Err("is longer than its entry declares: it is damaged".into()),
+            Err(e) => Err(format!("is damaged: {e}")),
+        }
     }
 
     /// What the header of an array says, whatever its type.

@@ -10,6 +10,7 @@ use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Values read at a time, so that what a file declares does not decide how much memory is asked for.
@@ -17,6 +18,10 @@ const BLOCK: usize = 1 << 14;
 
 /// The columns of a Parquet file, each with its number of rows.
 pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
+    guarded(path, || columns_of(path))
+}
+
+fn columns_of(path: &Path) -> Result<Vec<Entry>> {
     let reader = open(path)?;
     let metadata = reader.metadata().file_metadata();
     let rows = usize::try_from(metadata.num_rows()).unwrap_or(0);
@@ -33,6 +38,10 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
 impl Log {
     /// Reads a Parquet file.
     pub(crate) fn read_parquet(path: &Path, names: &ColumnNames) -> Result<Log> {
+        guarded(path, || Log::read_row_groups(path, names))
+    }
+
+    fn read_row_groups(path: &Path, names: &ColumnNames) -> Result<Log> {
         let reader = open(path)?;
         let fail = |problem: String| Error::file(path, problem);
         let schema = reader.metadata().file_metadata().schema_descr();
@@ -42,7 +51,7 @@ impl Log {
         if let Some(&place) = used.iter().find(|&&place| schema.column(place).max_rep_level() > 0) {
             return Err(fail(format!("column `{}` holds lists: expected one number a row", header[place])));
         }
-        let mut row = 0;
+        let mut before = 0; // rows of the groups before
         for group in 0..reader.num_row_groups() {
             let group = reader.get_row_group(group).map_err(|e| damaged(path, &e))?;
             let rows = usize::try_from(group.metadata().num_rows())
@@ -52,16 +61,20 @@ impl Log {
                 cells[place] = column(&*group, place, rows)
                     .map_err(|e| fail(format!("column `{}`: {}", header[place], words(&e))))?;
             }
-            for i in 0..rows {
+            (0..rows).try_for_each(|i| {
                 let episode = table.places.episode.map(|place| cells[place][i].text());
-                table
-                    .push(&format!("row {row}"), episode.as_deref(), |place| cells[place][i].number())
-                    .map_err(fail)?;
-                row += 1;
-            }
+                let line = format!("row {}", before + i);
+                table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)
+            })?;
+            before += rows;
         }
         Ok(table.finish(Format::Parquet))
     }
+}
+
+/// Turns a panic into an error: the reader beneath expects some things of a file that a damaged one does not have.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(Error::file(path, "a damaged Parquet file")))
 }
 
 /// One value.

@@ -2,7 +2,7 @@
 
 use super::columns::ColumnNames;
 use super::hdf5::{self, Entry, Source};
-use super::log::{Format, Loaded, Log};
+use super::log::{Loaded, Log};
 use super::{Columns, csv, minari, npz};
 use crate::files::{sha256, sha256_of};
 use crate::rng::Stream;
@@ -265,10 +265,7 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
 fn no_parquet(path: &Path) -> Error {
     Error::file(
         path,
-        format!(
-            "{} is not built in: build with `--features parquet`, or convert the file to CSV or NPZ",
-            Format::Parquet
-        ),
+        "Parquet is not built in: build with `--features parquet`, or convert the file to CSV or NPZ",
     )
 }
 

@@ -69,20 +69,20 @@ impl Table {
         }
         rows.rewards.push(finite(&places.reward)?);
         let (terminal, timeout) = (flag(places.terminal)?, flag(places.timeout)?);
-        if let (Some(place), Some(now)) = (places.episode, episode) {
-            if self.episode.as_deref() != Some(now) {
-                if let Some(before) = self.episode.replace(now.to_owned()) {
-                    self.over.insert(before);
-                    if let (Some(timeout), Some(false)) = (rows.timeouts.last_mut(), rows.terminals.last()) {
-                        *timeout = true; // the log goes on with another episode
-                    }
+        if let (Some(place), Some(now)) = (places.episode, episode)
+            && self.episode.as_deref() != Some(now)
+        {
+            if let Some(before) = self.episode.replace(now.to_owned()) {
+                self.over.insert(before);
+                if let (Some(timeout), Some(false)) = (rows.timeouts.last_mut(), rows.terminals.last()) {
+                    *timeout = true; // the log goes on with another episode
                 }
-                if self.over.contains(now) {
-                    return Err(wrong(
-                        place,
-                        format!("episode {now} begins again after others: sort the rows by episode and step"),
-                    ));
-                }
+            }
+            if self.over.contains(now) {
+                return Err(wrong(
+                    place,
+                    format!("episode {now} begins again after others: sort the rows by episode and step"),
+                ));
             }
         }
         rows.terminals.push(terminal);
