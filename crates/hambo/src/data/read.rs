@@ -58,7 +58,7 @@ impl FromStr for Subsample {
     }
 }
 
-/// Reads one data set: a file of any [`Format`], a Minari data-set folder, or `minari:namespace/name-v0`, which is
+/// Reads one data set: a file of any [`Format`](super::Format), a Minari data-set folder, or `minari:namespace/name-v0`, which is
 /// looked up in `MINARI_DATASETS_PATH` or else in `~/.minari/datasets`.
 ///
 /// ```
