@@ -52,6 +52,9 @@ pub enum Error {
         /// What is wrong there.
         message: String,
     },
+    /// A GPU that is missing, full or broken.
+    #[error("{0}")]
+    Device(String),
     /// A computation that left the finite numbers where it must not.
     #[error("{0}")]
     Numeric(String),
