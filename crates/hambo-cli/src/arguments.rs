@@ -30,7 +30,14 @@ pub enum Command {
     /// Tell what is in a data file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
+    /// Hold every kernel of a device against the CPU's: a GPU that computes something else must not be trusted
+    #[command(after_help = SELFTEST_EXAMPLES)]
+    Selftest(Machine),
 }
+
+const SELFTEST_EXAMPLES: &str = "\
+Example:
+  hambo selftest --device cuda";
 
 const DEMO_EXAMPLES: &str = "\
 Example:

@@ -13,6 +13,7 @@ pub mod files;
 pub mod expression;
 pub mod compute;
 pub mod nn;
+pub mod selftest;
 pub mod rl;
 pub mod data;
 pub mod task;

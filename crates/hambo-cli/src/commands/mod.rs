@@ -5,6 +5,7 @@ mod demo;
 mod evaluate;
 mod inspect;
 mod returns;
+mod selftest;
 
 use crate::arguments::{Command, DeviceName, Machine};
 use hambo::compute::Device;
@@ -25,6 +26,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Selftest(machine) => selftest::run(&machine),
     }
 }
 
