@@ -141,14 +141,21 @@ pub fn evaluate(
     question.validate()?;
     task.check_data(data)?;
     policy.check_task(task)?;
-    if (model.state_dim(), model.action_dim()) != (task.state_dim, task.action_dim) {
+    if (model.layout().observed, model.action_dim()) != (task.state_dim, task.action_dim) {
         return Err(Error::Mismatch(format!(
             "the model has states of {} and actions of {} dimensions, task {} has {} and {}",
-            model.state_dim(),
+            model.layout().observed,
             model.action_dim(),
             task.name,
             task.state_dim,
             task.action_dim
+        )));
+    }
+    if task.learns_reward() && !model.layout().reward {
+        return Err(Error::Mismatch(format!(
+            "task {} asks for the learned reward, which this model does not predict: fit one that does (`reward` \
+             in its settings)",
+            task.name
         )));
     }
     let stream = Stream::new(question.seed).child("rollouts");

@@ -9,7 +9,7 @@ use crate::compute::{Adam, Buffer, Counter, Device, Input, Shift};
 use crate::hallucination::Continuous;
 use crate::nn::{Optimiser, Trace};
 use crate::rng::Stream;
-use crate::rollout::{Propagation, Rollout, World, noise_stream};
+use crate::rollout::{Propagation, Rollout, Senses, World, noise_stream};
 
 /// Trains all restarts of an adversary side by side, each on trajectories of its own.
 pub(crate) struct Pathwise<'a> {
@@ -17,6 +17,7 @@ pub(crate) struct Pathwise<'a> {
     starts: usize,
     optimiser: Optimiser,
     adjoint: Adjoint,
+    senses: Senses,
     adversary_trace: Trace,
     gradient: Buffer,
     step_gradient: Buffer,
@@ -50,6 +51,7 @@ impl<'a> Pathwise<'a> {
             starts,
             optimiser: Optimiser::new(device, adam, parameters),
             adjoint: Adjoint::new(world, rows),
+            senses: world.senses(rows),
             adversary_trace: Trace::new(device, &networks.shape, starts),
             gradient: device.zeros(parameters),
             step_gradient: device.zeros(parameters),
@@ -64,7 +66,7 @@ impl<'a> Pathwise<'a> {
             shifts: device.zeros(rows * ds),
             noise: device.zeros(starts * ds),
             d_next: device.zeros(rows * ds),
-            d_inputs: device.zeros(rows * (ds + da)),
+            d_inputs: device.zeros(rows * model.input_dim()),
             time: device.counter(),
         }
     }
@@ -131,8 +133,7 @@ impl<'a> Pathwise<'a> {
 
     /// From dJ/ds' in `d_next` to dJ/ds, left there for the step before, and to the adversary's parameters.
     fn back_one_step(&mut self, adversary: &Continuous, stream: Stream, t: usize) {
-        let World { device, model, setting, ref units_in, ref bounds, .. } = *self.world;
-        let (ds, da) = (model.state_dim(), model.action_dim());
+        let World { device, setting, .. } = *self.world;
         // What the step was.
         self.adjoint.recompute(self.world, &self.s, &self.a);
         let own = Input::PerMember(&self.adjoint.inputs);
@@ -164,11 +165,10 @@ impl<'a> Pathwise<'a> {
             Some(&mut self.step_gradient),
             Some(&mut self.d_inputs),
         );
-        device.standardize_gradient(&self.d_inputs, &units_in[1], (d_s, ds), (d_a, da));
+        self.world.inputs_back(&self.s, &mut self.senses, &self.d_inputs, (&mut *d_s, &mut *d_a));
 
         // a = π(s)
-        device.clamp_gradient(&bounds[0], &bounds[1], &self.a, d_a);
-        setting.policy.back(device, &self.s, d_a, d_s);
+        self.world.act_back(&self.s, &mut self.senses, (&self.a, d_a), d_s);
         device.still_running(&self.running, d_s);
         std::mem::swap(d_s, &mut self.d_next);
     }

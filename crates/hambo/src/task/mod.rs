@@ -71,6 +71,41 @@ impl Initial {
 }
 
 impl Task {
+    /// What the task pays for each logged transition, and whether it ends there; an error where it pays no number.
+    pub fn logged(&self, data: &Transitions) -> Result<(Vec<f32>, Vec<bool>)> {
+        let (n, ds) = (data.len(), data.state_dim());
+        // What was paid stands behind the state, see `Program::parse`.
+        let carry = |states: &[f32], paid: &dyn Fn(usize) -> f32| -> Vec<f32> {
+            let rows = states.chunks_exact(ds).enumerate();
+            rows.flat_map(|(row, s)| s.iter().copied().chain([paid(row)])).collect()
+        };
+        let s = carry(data.states(), &|_| 0.0);
+        let next = carry(data.next_states(), &|row| data.rewards()[row]);
+        let evaluate = |program: &Program| {
+            let mut values = vec![0.0; n];
+            let program = program.widened(ds + 1);
+            program.evaluate(n, &s, data.actions(), &next, &mut values, &mut Scratch::default())?;
+            match values.iter().position(|x| !x.is_finite()) {
+                None => Ok(values),
+                Some(row) => Err(Error::Data(format!(
+                    "`{program}` is {} in row {row} (s = {:?}, a = {:?}): expected a finite number",
+                    values[row],
+                    data.state(row),
+                    data.action(row)
+                ))),
+            }
+        };
+        let rewards = evaluate(&self.reward)?;
+        let ended = self.termination.as_ref().map_or_else(|| Ok(vec![0.0; n]), evaluate)?;
+        Ok((rewards, ended.into_iter().map(|x| x != 0.0).collect()))
+    }
+
+    /// Whether the model has to predict the reward.
+    pub fn learns_reward(&self) -> bool {
+        let programs = [Some(&self.reward), self.termination.as_ref()];
+        programs.into_iter().flatten().any(|program| program.uses_reward(self.state_dim))
+    }
+
     /// An error that says which sizes differ, if the data do not belong to this task.
     pub fn check_data(&self, data: &Transitions) -> Result<()> {
         if (data.state_dim(), data.action_dim()) != (self.state_dim, self.action_dim) {

@@ -32,7 +32,7 @@ fn errors_say_where_and_what_was_expected() {
         ("s + 1", 2, "expected `[`, found `+`"),
         ("2*atn2(1, 2)", 2, "unknown function `atn2`: did you mean `atan2`?"),
         ("sigmiod(1)", 0, "unknown function `sigmiod`: did you mean `sigmoid`?"),
-        ("x", 0, "unknown name `x`: expected s[i], a[i], n[i], pi or a function"),
+        ("x", 0, "unknown name `x`: expected s[i], a[i], n[i], r, pi or a function"),
         ("sin", 3, "expected `(`, found the end"),
         ("sin(1, 2)", 0, "`sin` takes 1 argument, found 2"),
         ("1+atan2(1)", 2, "`atan2` takes 2 arguments, found 1"),
@@ -51,7 +51,7 @@ fn errors_say_where_and_what_was_expected() {
     for (text, position, message) in cases {
         assert_eq!(error(text, Scope::REWARD), (position, message.to_string()), "{text}");
     }
-    let no_next = Scope { next_state: false, action: true };
+    let no_next = Scope { next_state: false, ..Scope::REWARD };
     assert_eq!(error("a[0] + n[0]", no_next), (7, "`n`, the next state, cannot be used here".into()));
     assert_eq!(error("s[0]*a[0]", Scope::CONTROLLER), (5, "`a`, the action, cannot be used here".into()));
     assert_eq!(
