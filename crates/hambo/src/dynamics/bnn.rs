@@ -388,13 +388,8 @@ impl Bnn {
         let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
         for first in (0..rows).step_by(CHUNK) {
             let n = CHUNK.min(rows - first);
-            let mut x = vec![0.0; n * self.input_dim()];
-            for (row, x) in (first..first + n).zip(x.chunks_exact_mut(self.input_dim())) {
-                let (features, action) = x.split_at_mut(self.layout.features());
-                self.layout.embed(&states[row * seen..][..seen], features);
-                action.copy_from_slice(&actions[row * da..][..da]);
-            }
-            self.inputs.apply(&mut x);
+            let x = self
+                .standardized_inputs(&states[first * seen..][..n * seen], &actions[first * da..][..n * da]);
             let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
             for i in 0..n * ds {
                 let (offset, scale) = (self.targets.mean[i % ds], self.targets.std[i % ds]);
@@ -406,6 +401,19 @@ impl Bnn {
             }
         }
         prediction
+    }
+
+    /// What the networks see of states, as the data have them, and actions: `[rows, input]`.
+    pub(crate) fn standardized_inputs(&self, states: &[f32], actions: &[f32]) -> Vec<f32> {
+        let mut x = vec![0.0; states.len() / self.layout.observed * self.input_dim()];
+        let rows = states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
+        for ((state, action), x) in rows.zip(x.chunks_exact_mut(self.input_dim())) {
+            let (features, seen) = x.split_at_mut(self.layout.features());
+            self.layout.embed(state, features);
+            seen.copy_from_slice(action);
+        }
+        self.inputs.apply(&mut x);
+        x
     }
 
     /// Mean, epistemic and aleatoric variance in standardized units, on the host.

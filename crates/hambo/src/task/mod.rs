@@ -1,5 +1,11 @@
 //! What is asked: reward, termination, initial states, action bounds.
 
+mod declaration;
+mod termination;
+
+pub use declaration::{Asked, Constraint, ConstraintText, Declaration, Declared, Termination};
+pub use termination::LearnedTermination;
+
 use crate::data::Transitions;
 use crate::expression::{Program, Scratch};
 use crate::rng::Stream;
@@ -40,6 +46,13 @@ pub enum Initial {
         /// From the point, as `s`, to the state.
         map: Option<Program>,
     },
+    /// Independent normal numbers.
+    Gaussian {
+        /// Mean of each entry.
+        mean: Vec<f32>,
+        /// Deviation of each entry.
+        std: Vec<f32>,
+    },
     /// The logged episode starts, drawn with replacement.
     EpisodeStarts,
 }
@@ -61,6 +74,11 @@ impl Initial {
                 let mut states = vec![0.0; n * map.outputs().len()];
                 map.evaluate(n, &points, &[], &[], &mut states, &mut Scratch::default())?;
                 Ok(states)
+            }
+            Initial::Gaussian { mean, std } => {
+                let mut draw =
+                    |(&m, &s): (&f32, &f32)| (f64::from(m) + f64::from(s) * generator.normal()) as f32;
+                Ok((0..n).flat_map(|_| mean.iter().zip(std).map(&mut draw).collect::<Vec<_>>()).collect())
             }
             Initial::EpisodeStarts => {
                 let starts: Vec<usize> = data.episodes().map(|e| e.start).collect();
@@ -119,5 +137,24 @@ impl Task {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A task for states of two entries and actions of one.
+    pub fn task(reward: &str, termination: Option<Program>) -> Task {
+        Task {
+            name: "test".to_owned(),
+            state_dim: 2,
+            action_dim: 1,
+            action_low: vec![-1.0],
+            action_high: vec![1.0],
+            reward: Program::parse(&[reward], 2, 1, crate::expression::Scope::REWARD).unwrap(),
+            termination,
+            initial: Initial::EpisodeStarts,
+        }
     }
 }
