@@ -177,13 +177,16 @@ impl<'a> Pathwise<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Columns, Transitions};
     use crate::dynamics::{Bnn, BnnConfig};
     use crate::envs::{Behaviour, EnvName, collect};
     use crate::evaluate::{Question, fit};
+    use crate::expression::{Program, Scope};
     use crate::hallucination::ConfidenceSet;
     use crate::policy::Policy;
     use crate::rollout::Setting;
-    use crate::task::Task;
+    use crate::task::{Initial, Task};
+    use std::f64::consts::PI;
 
     const STARTS: usize = 5;
 
@@ -228,6 +231,69 @@ mod tests {
                 assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}, {set:?}");
             }
         }
+    }
+
+    /// The same where the reward is learned and an entry of the state is an angle, which the networks see as cosine
+    /// and sine, and which starts anew at ±π.
+    #[test]
+    fn gradients_go_through_learned_rewards_and_angles() {
+        let device = Device::cpu(Some(2)).unwrap();
+        let mut generator = Stream::new(9).generator();
+        let mut c = Columns { state_dim: 2, action_dim: 2, ..Default::default() };
+        for i in 0..600 {
+            let (angle, speed) = (generator.range(-3.1, 3.1), generator.range(-2.0, 2.0));
+            let a = [generator.range(-1.0, 1.0), generator.range(-1.0, 1.0)];
+            let next = [angle + 0.3 * speed, speed + angle.sin() + 0.5 * a[0]];
+            c.states.extend([angle, speed].map(|x| x as f32));
+            c.next_states.extend([(next[0] + PI).rem_euclid(2.0 * PI) - PI, next[1]].map(|x| x as f32));
+            c.actions.extend(a.map(|x| x as f32));
+            c.rewards.push((angle.cos() - 0.1 * speed * speed + 0.2 * a[1]) as f32);
+            c.terminals.push(false);
+            c.timeouts.push(i % 20 == 19);
+            if i % 20 == 0 {
+                c.episode_starts.push(i);
+            }
+        }
+        let data = Transitions::new(c).unwrap();
+        let config = BnnConfig {
+            particles: 3,
+            hidden: vec![16, 16],
+            steps: 300,
+            angles: vec![0],
+            reward: true,
+            ..Default::default()
+        };
+        let model = fit(&device, &data, &config, &Question::default(), &()).unwrap();
+        assert_eq!(model.layout().angles[0].from, Some(-std::f32::consts::PI));
+        let task = Task {
+            name: "test".to_owned(),
+            state_dim: 2,
+            action_dim: 2,
+            action_low: vec![-9.0; 2],
+            action_high: vec![9.0; 2],
+            reward: Program::parse(&["r - 0.1*n[1]^2"], 2, 2, Scope::REWARD).unwrap(),
+            termination: None,
+            initial: Initial::EpisodeStarts,
+        };
+        let policy = Policy::read("builtin:proportional,gain=0.7").unwrap();
+        let setting = Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9 };
+        let world = World::new(&device, &model, setting);
+        let set = ConfidenceSet::new(&model, 3.0).unwrap();
+        let adversary = Continuous::random(&device, &model, &set, 1, &[8], Stream::new(5)).unwrap();
+        let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
+        let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-3));
+        let (_, g) = pathwise.gradient(&adversary, &starts, Stream::new(6));
+        let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let mut value = |h: f64| {
+            let mut params = device.download(&adversary.networks.params);
+            params.iter_mut().zip(&g).for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
+            let mut moved = adversary.restart(&device, 0);
+            moved.networks.params = device.adopt(params);
+            pathwise.forward(&moved, &starts, Stream::new(6))[0]
+        };
+        let h = 2e-2;
+        let difference = (value(h) - value(-h)) / (2.0 * h);
+        assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}");
     }
 
     #[test]

@@ -262,6 +262,30 @@ impl Bnn {
         }
     }
 
+    /// The same with the reward as the last of its outputs, and with these rows held out.
+    #[cfg(test)]
+    pub(crate) fn by_hand_with_reward(
+        state_dim: usize,
+        action_dim: usize,
+        ensemble: Ensemble,
+        std_floor: f32,
+        held_out: Split,
+    ) -> Self {
+        let mut model = Bnn::by_hand(state_dim + 1, action_dim, ensemble, std_floor);
+        model.layout = Layout { observed: state_dim, angles: Vec::new(), reward: true };
+        model.views = model.layout.views().unwrap();
+        let width = model.input_dim();
+        model.inputs = Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
+        model.held_out = held_out;
+        model
+    }
+
+    /// Replaces the networks' parameters.
+    #[cfg(test)]
+    pub(crate) fn set_parameters(&mut self, device: &Device, params: Vec<f32>) {
+        self.ensemble.params = device.adopt(params);
+    }
+
     fn train(
         &mut self,
         device: &Device,

@@ -183,7 +183,10 @@ impl Declaration {
     /// The task for these data. `env` is the task of the environment that gives what is not declared.
     pub fn resolve(&self, data: &Transitions, env: Option<Task>) -> Result<Asked> {
         let (ds, da) = (data.state_dim(), data.action_dim());
-        if let Some(index) = self.angles.iter().find(|&&index| index >= ds) {
+        let mut angles = self.angles.clone();
+        angles.sort_unstable();
+        angles.dedup();
+        if let Some(index) = angles.iter().find(|&&index| index >= ds) {
             let expected = format!("entries of the state, which are 0 to {}", ds - 1);
             return Err(Error::setting("angles", index, expected));
         }
@@ -269,12 +272,12 @@ impl Declaration {
             initial: task.initial.describe(data),
             action_low: task.action_low.clone(),
             action_high: task.action_high.clone(),
-            angles: self.angles.clone(),
+            angles: angles.clone(),
         };
         let constraints =
             self.constraints.iter().map(|c| c.resolve(&task, learns, data)).collect::<Result<_>>()?;
         notes.extend(short_episodes(data));
-        Ok(Asked { task, constraints, angles: self.angles.clone(), declared, notes })
+        Ok(Asked { task, constraints, angles, declared, notes })
     }
 }
 
