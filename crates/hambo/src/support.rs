@@ -14,11 +14,12 @@ const TRAJECTORIES: usize = 64;
 /// Steps looked at, at the most.
 const STEPS: usize = 50;
 /// Logged rows that neighbours are sought among, and held-out rows that give the measure.
-const REFERENCE: usize = 2000;
+const REFERENCE: usize = 10_000;
 const HELD_OUT: usize = 500;
 /// A state is outside if it is less known than this share of held-out data …
 const USUAL: f64 = 0.99;
-/// … and a step is worth a warning if more than this share of the trajectories are.
+/// … and a warning is due if more than this share of all that are looked at are. (Single steps may be rare in the
+/// data and known all the same, as the first one is.)
 const TOLERATED: f64 = 0.25;
 
 /// Where the policy leaves the data, along trajectories drawn by OPE-DS.
@@ -119,18 +120,20 @@ pub(crate) fn support(
 impl SupportReport {
     /// A warning with advice, where the policy leaves the data.
     pub fn warning(&self) -> Option<String> {
-        let first = self.outside.iter().position(|&share| share > TOLERATED)?;
+        let share = self.outside.iter().sum::<f64>() / self.outside.len().max(1) as f64;
+        if share <= TOLERATED {
+            return None;
+        }
         let worst = (0..self.outside.len()).max_by(|&i, &j| self.outside[i].total_cmp(&self.outside[j]))?;
         let (dimension, times) =
             self.uncertainty[worst].iter().enumerate().max_by(|(_, x), (_, y)| x.total_cmp(y))?;
         Some(format!(
-            "the policy leaves the data: from step {} on, and most of all at step {}, where {:.0} % of the predicted \
-             states are less known than 99 % of held-out data (σ_e of dimension {dimension} is {times:.1} times as large \
-             as usual, the nearest logged state and action {:.1} times as far); the bound is an extrapolation there: \
-             log data where the policy goes, or shorten the horizon",
-            self.steps[first],
+            "the policy leaves the data: {:.0} % of the predicted states are less known than 99 % of held-out data, most \
+             of all at step {} (σ_e of dimension {dimension} is {times:.1} times as large as usual, the nearest logged \
+             state and action {:.1} times as far); the bound is an extrapolation there: log data where the policy \
+             goes, or shorten the horizon",
+            100.0 * share,
             self.steps[worst],
-            100.0 * self.outside[worst],
             self.distance[worst]
         ))
     }

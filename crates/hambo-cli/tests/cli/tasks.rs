@@ -316,3 +316,39 @@ fn angles_are_embedded_and_a_fitted_model_knows_what_it_predicts() {
         &["known: this model was fitted for other angles, or without the reward"],
     );
 }
+
+/// Swing-ups of a real rotary pendulum; the policy is `docs/examples/clone_policy.py` on the first twelve.
+#[test]
+fn a_policy_cloned_from_real_logs_is_bounded_below_what_was_logged() {
+    let folder = std::env::var_os("HAMBO_ASSETS").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/assets")),
+        PathBuf::from,
+    );
+    let Ok(entries) = std::fs::read_dir(folder.join("real")) else {
+        println!("skipped: no folder {}/real (set HAMBO_ASSETS)", folder.display());
+        return;
+    };
+    let mut logs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    logs.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("qq-"));
+    logs.sort();
+    let (logs, held_out) = logs.split_at(12);
+    let place = Place::new();
+    place.write("small.json", r#"{"hidden": [32, 32], "steps": 1500, "check_every": 100}"#);
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/qube.safetensors");
+    let line = "evaluate --horizon 100 --model-config small.json --rollouts 200 --method ca,ds --json";
+    let mut command = place.command(&format!("{line} --policy {policy} --data"));
+    let run = Run::from(command.args(logs).output().unwrap());
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let result = object(&run.stdout);
+    assert_eq!(result["declared"]["reward"], "learned");
+    assert_eq!(result["confidence_set"]["rule"], "trajectory");
+
+    let options = hambo::data::ReadOptions::default();
+    let logged = held_out.iter().map(|path| {
+        let data = hambo::data::read(path, &options).unwrap().transitions;
+        data.rewards()[..100].iter().map(|&r| f64::from(r)).sum::<f64>()
+    });
+    let mean = logged.sum::<f64>() / held_out.len() as f64;
+    let bound = result["lower_bound"].as_f64().unwrap();
+    assert!(bound.is_finite() && bound < mean, "{bound} and {mean}");
+}
