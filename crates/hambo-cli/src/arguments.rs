@@ -87,8 +87,8 @@ pub struct Evaluate {
     /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
-    /// Whose reward, bounds and initial states: point-safety, point, pendulum; without it and --task the reward is
-    /// learned from the log
+    /// Whose reward, bounds and initial states: point-safety, point, pendulum. Where no task is given either, the
+    /// reward is learned from the log
     #[arg(long, value_name = "NAME", conflicts_with = "task")]
     pub env: Option<String>,
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub struct Task {
     #[arg(long = "task", id = "task", value_name = "FILE.toml")]
     pub file: Option<PathBuf>,
     /// The reward: an expression of s, a, n (next state) and r (learned reward), as "-(s[0]^2 + 0.1*a[0]^2)"; or
-    /// learned. Comes before what --task or --env says
+    /// learned. Comes before what the task or the environment says
     #[arg(long, value_name = "EXPR|learned", allow_hyphen_values = true)]
     pub reward: Option<String>,
     /// What ends an episode for good: an expression, as "abs(n[0]) > 2.4"; learned, from the log's terminal flags;

@@ -288,7 +288,7 @@ fn a_learned_reward_gives_the_closed_form_return() {
     assert_eq!((model.layout().observed, model.state_dim(), model.tau().len()), (2, 3, 3));
     let evaluation = evaluate(&device, &data, &model, &task, &proportional("1"), &question, &()).unwrap();
     for e in &evaluation.estimates {
-        assert_close(e.value, truth, 0.03 * truth.abs(), e.method.name());
+        assert_close(e.value, truth, 0.05 * truth.abs(), e.method.name());
     }
     let folder = common::Folder::new("learned-reward");
     model.save(&device, &folder.0).unwrap();

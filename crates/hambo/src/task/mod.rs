@@ -1,6 +1,7 @@
 //! What is asked: reward, termination, initial states, action bounds.
 
 mod declaration;
+mod file;
 mod termination;
 
 pub use declaration::{Asked, Constraint, ConstraintText, Declaration, Declared, Termination};
