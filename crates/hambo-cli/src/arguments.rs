@@ -20,7 +20,7 @@ pub enum Command {
     Demo(Demo),
     /// Estimate a policy's return, and bound it from below, from logged data alone
     #[command(after_help = EVALUATE_EXAMPLES)]
-    Evaluate(Evaluate),
+    Evaluate(Box<Evaluate>),
     /// The truth: a policy's return in a simulated environment
     #[command(after_help = RETURN_EXAMPLES)]
     Return(Return),

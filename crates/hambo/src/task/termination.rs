@@ -135,7 +135,7 @@ mod tests {
         let of = |start: &str| parts.iter().find(|p| p.starts_with(start)).map(|p| threshold(p));
         let (x, y) = (of("n[0] > ").unwrap(), of("n[1] < ").unwrap());
         assert_eq!(parts.len(), 2, "{}", learned.rule);
-        assert!(x <= 1.0 && x > 0.9 && y >= -0.5 && y < -0.4, "{}", learned.rule);
+        assert!(x <= 1.0 && x > 0.9 && (-0.5..-0.4).contains(&y), "{}", learned.rule);
         // It says of every logged state what the log says.
         let task = crate::task::tests::task("1", Some(program));
         assert_eq!(task.logged(&data).unwrap().1, data.terminals());
