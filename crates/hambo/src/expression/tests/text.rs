@@ -61,6 +61,19 @@ fn errors_say_where_and_what_was_expected() {
 }
 
 #[test]
+fn the_learned_reward_is_the_change_of_what_was_paid() {
+    let program = Program::parse(&["2*r - s[1]"], 2, 1, Scope::REWARD).unwrap();
+    assert!(program.uses_reward(2) && program.has_gradient());
+    let mut out = [0.0];
+    let (s, n) = ([0.0, 3.0, 10.0], [0.0, 0.0, 10.5]); // what was paid so far stands behind the state
+    program.evaluate(1, &s, &[], &n, &mut out, &mut crate::expression::Scratch::default()).unwrap();
+    assert_eq!(out, [2.0 * 0.5 - 3.0]);
+    assert!(!Program::parse(&["s[1]"], 2, 1, Scope::REWARD).unwrap().uses_reward(2));
+    assert_eq!(error("r", Scope::CONTROLLER), (0, "`r`, the learned reward, cannot be used here".into()));
+    assert_eq!(error("r[0]", Scope::REWARD).0, 1);
+}
+
+#[test]
 fn deep_and_long_text_is_refused_before_it_does_harm() {
     let deep = format!("nested more than {MAX_DEPTH} levels deep");
     for opening in ["(", "-", "!", "2^", "sin(", "min(1,", "2^-("] {
