@@ -21,6 +21,7 @@ pub mod policy;
 pub mod dynamics;
 pub mod hallucination;
 pub mod rollout;
+pub mod support;
 pub mod adversary;
 pub mod estimate;
 pub mod evaluate;
