@@ -221,6 +221,7 @@ pub fn evaluate_all(
                 .to_owned(),
         );
     }
+    device.check()?; // nothing is reported from a device that failed on the way
     Ok(Evaluation {
         estimates: bounds.estimates,
         model: model.report().clone(),

@@ -230,6 +230,7 @@ impl Bnn {
         device.run(|| model.train(device, data, split, stream.child("minibatches"), progress))?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
         model.calibrate(device, data, &split.calibration);
+        device.check()?;
         Ok(model)
     }
 
@@ -322,43 +323,46 @@ impl Bnn {
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
-        for step in 0..config.steps {
-            device.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
-            device.gather(&x, width, &indices, &mut batch_x);
-            device.gather(&y, ds, &indices, &mut batch_y);
-            let input = Input::Shared(&batch_x);
-            self.ensemble.forward(device, input, &mut trace);
-            let (output, d_output) = trace.output();
-            device.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
-            self.ensemble.backward(device, input, &mut trace, Some(&mut gradient), None);
-            optimiser.svgd_step(device, &svgd, &mut self.ensemble, &gradient);
-
-            let done = step + 1;
-            if done % config.check_every == 0 || done == config.steps {
-                self.report.steps = done;
-                let nll = self.mean_nll(device, &held_out.0, &held_out.1);
-                if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
-                    return Err(Error::Numeric(format!(
-                        "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
-                         lower the learning rate ({})",
-                        nll[k], config.learning_rate
-                    )));
+        let fast = &device.fast();
+        let mut done = 0;
+        while done < config.steps {
+            let steps = config.check_every.min(config.steps - done);
+            fast.repeat(steps as usize, || {
+                fast.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
+                fast.gather(&x, width, &indices, &mut batch_x);
+                fast.gather(&y, ds, &indices, &mut batch_y);
+                let input = Input::Shared(&batch_x);
+                self.ensemble.forward(fast, input, &mut trace);
+                let (output, d_output) = trace.output();
+                fast.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
+                self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
+                optimiser.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
+            });
+            done += steps;
+            self.report.steps = done;
+            let nll = self.mean_nll(device, &held_out.0, &held_out.1);
+            device.check()?;
+            if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
+                return Err(Error::Numeric(format!(
+                    "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
+                     lower the learning rate ({})",
+                    nll[k], config.learning_rate
+                )));
+            }
+            let n = parameters / members;
+            for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                if now < *lowest {
+                    *lowest = now;
+                    device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
+                    last_improvement = done;
                 }
-                let n = parameters / members;
-                for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
-                    if now < *lowest {
-                        *lowest = now;
-                        device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
-                        last_improvement = done;
-                    }
-                }
-                let mean = nll.iter().sum::<f64>() / members as f64;
-                let note = format!("held-out NLL {mean:.3}");
-                progress.report("training", done as usize, config.steps as usize, &note);
-                if done - last_improvement >= config.patience {
-                    self.report.stopped_early = true;
-                    break;
-                }
+            }
+            let mean = nll.iter().sum::<f64>() / members as f64;
+            let note = format!("held-out NLL {mean:.3}");
+            progress.report("training", done as usize, config.steps as usize, &note);
+            if done - last_improvement >= config.patience {
+                self.report.stopped_early = true;
+                break;
             }
         }
         // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
