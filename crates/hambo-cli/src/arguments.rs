@@ -81,9 +81,11 @@ pub struct Evaluate {
     #[command(flatten)]
     pub data: Data,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
-    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
+    #[command(flatten)]
+    pub acting: Acting,
     /// Whose reward, bounds and initial states: point-safety, point, pendulum
     #[arg(long, value_name = "NAME")]
     pub env: String,
@@ -137,6 +139,17 @@ pub struct Evaluate {
     pub json: bool,
 }
 
+/// How the policy takes its actions.
+#[derive(Args)]
+pub struct Acting {
+    /// Sample actions from the policy's own distribution instead of taking its mean
+    #[arg(long)]
+    pub stochastic: bool,
+    /// Standard deviation of Gaussian noise on the policy's actions
+    #[arg(long, value_name = "SIGMA", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub policy_noise: f64,
+}
+
 /// Which data, and which part of it.
 #[derive(Args)]
 pub struct Data {
@@ -165,9 +178,11 @@ pub struct Return {
     #[arg(long, value_name = "NAME")]
     pub env: String,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
-    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
+    #[command(flatten)]
+    pub acting: Acting,
     /// Steps of an episode, T
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
@@ -192,9 +207,12 @@ pub struct Collect {
     /// Environment: point-safety, point, pendulum
     #[arg(long, value_name = "NAME")]
     pub env: String,
-    /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .safetensors); their episodes alternate
+    /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .onnx, .safetensors); their episodes alternate
     #[arg(long, value_name = "SPEC", num_args = 1.., required = true)]
     pub policy: Vec<String>,
+    /// Sample actions from the policies' own distributions instead of taking their means
+    #[arg(long)]
+    pub stochastic: bool,
     /// Standard deviations of Gaussian noise on the actions; episodes alternate between them
     #[arg(long, value_name = "SIGMA", num_args = 1.., default_value = "0", allow_negative_numbers = true)]
     pub noise: Vec<f64>,

@@ -14,6 +14,7 @@ pub fn run(arguments: &Collect) -> Outcome {
     let mut behaviours = Vec::new();
     for spec in &arguments.policy {
         let policy = Policy::read(spec)?;
+        let policy = if arguments.stochastic { policy.sampling()? } else { policy };
         behaviours.extend(arguments.noise.iter().map(|&noise| Behaviour { policy: policy.clone(), noise }));
     }
     let device = device(&arguments.machine)?;
@@ -25,6 +26,7 @@ pub fn run(arguments: &Collect) -> Outcome {
         ("env", env.name().to_owned()),
         ("policy", arguments.policy.join(" ")),
         ("noise", noise.join(" ")),
+        ("stochastic", arguments.stochastic.to_string()),
         ("seed", arguments.seed.to_string()),
         ("made_by", concat!("hambo ", env!("CARGO_PKG_VERSION")).to_owned()),
     ];

@@ -1,6 +1,6 @@
 //! `hambo evaluate`
 
-use super::{Outcome, SCHEMA, device};
+use super::{Outcome, SCHEMA, device, policy};
 use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
@@ -10,7 +10,6 @@ use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate, fit};
-use hambo::policy::Policy;
 use hambo::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     question.validate()?;
     check_threshold(arguments.threshold, &question)?;
     let task = arguments.env.parse::<EnvName>()?.task()?;
-    let policy = Policy::read(&arguments.policy)?;
+    let policy = policy(&arguments.policy, &arguments.acting)?;
     policy.check_task(&task)?;
     let config = model_config(arguments)?;
     let device = device(&arguments.machine)?;
@@ -63,6 +62,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "task": task.name,
         "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
         "policy": policy.spec,
+        "stochastic": arguments.acting.stochastic,
+        "policy_noise": arguments.acting.policy_noise,
         "horizon": question.horizon,
         "discount": question.discount,
         "estimates": evaluation.estimates,

@@ -6,8 +6,9 @@ mod evaluate;
 mod inspect;
 mod returns;
 
-use crate::arguments::{Command, DeviceName, Machine};
+use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
+use hambo::policy::Policy;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -32,4 +33,10 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
     match machine.device {
         DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
     }
+}
+
+/// The policy, as it is to act.
+fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
+    let policy = Policy::read(spec)?.with_noise(acting.policy_noise)?;
+    if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }

@@ -10,7 +10,10 @@ mod numpy;
 mod pickle;
 mod safe;
 mod sb3;
+mod spread;
 mod torch;
+
+pub use spread::Noise;
 
 use crate::compute::{Buffer, Device};
 use crate::expression::Program;
@@ -28,6 +31,10 @@ pub struct Policy {
     state_dim: usize,
     action_dim: usize,
     kind: Kind,
+    /// Whether it draws its actions from its own distribution.
+    sampling: bool,
+    /// Standard deviation of Gaussian noise on top.
+    noise: f32,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +107,39 @@ impl Policy {
 
     fn network(spec: &str, mlp: Mlp) -> Self {
         let (state_dim, action_dim) = (mlp.shape.inputs(), mlp.shape.outputs());
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Mlp(Arc::new(mlp)) }
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Mlp(Arc::new(mlp)), sampling: false, noise: 0.0 }
+    }
+
+    /// The same policy, drawing its actions from its own distribution rather than taking the mean.
+    pub fn sampling(mut self) -> Result<Self> {
+        if !self.has_distribution() {
+            return Err(Error::Mismatch(format!(
+                "policy {} is deterministic: there is no distribution in it to sample from; leave --stochastic away, or                  add noise to its actions with --policy-noise",
+                self.spec
+            )));
+        }
+        self.sampling = true;
+        Ok(self)
+    }
+
+    /// The same policy with Gaussian noise of this standard deviation on its actions, before they are limited to the
+    /// task's bounds.
+    pub fn with_noise(mut self, std: f64) -> Result<Self> {
+        if !(std >= 0.0 && std.is_finite()) {
+            return Err(Error::setting("policy-noise", std, "0 or a positive standard deviation"));
+        }
+        self.noise = std as f32;
+        Ok(self)
+    }
+
+    /// Whether it can draw its actions, see [`Policy::sampling`].
+    pub fn has_distribution(&self) -> bool {
+        matches!(&self.kind, Kind::Mlp(mlp) if mlp.spread.is_some())
+    }
+
+    /// Whether its actions are random, by its own distribution or by noise on top.
+    pub fn is_random(&self) -> bool {
+        self.sampling || self.noise > 0.0
     }
 
     /// Numbers in a state.
@@ -115,7 +154,7 @@ impl Policy {
 
     fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
         let action_dim = program.outputs().len();
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Controller(program) }
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Controller(program), sampling: false, noise: 0.0 }
     }
 
     /// An error that says which sizes differ, if the policy does not belong to this task.
@@ -129,7 +168,50 @@ impl Policy {
         Ok(())
     }
 
-    /// actions `[rows, action]` ← π(states), before any limit.
+    /// Room for the random numbers of `rows` rows, in `groups` equal groups that draw the same numbers.
+    pub fn noise(&self, device: &Device, rows: usize, groups: usize) -> Noise {
+        Noise::new(device, rows, groups, self.action_dim, self.sampling, self.noise)
+    }
+
+    /// actions `[rows, action]` ← what the policy does with this luck, before the task's limits.
+    pub fn draw(&self, device: &Device, states: &Buffer, noise: &Noise, actions: &mut Buffer) {
+        match &self.kind {
+            Kind::Mlp(mlp) if !noise.sample.is_empty() => mlp.draw(device, states, &noise.sample, actions),
+            _ => self.act(device, states, actions),
+        }
+        let (extra, std) = &noise.extra;
+        if !extra.is_empty() {
+            device.add_scaled_columns(std, extra, actions);
+        }
+    }
+
+    /// d_states += d_actionsᵀ · da/ds for the actions that [`Policy::draw`] gave with the same noise.
+    pub(crate) fn draw_back(
+        &self,
+        device: &Device,
+        states: &Buffer,
+        noise: &Noise,
+        d_actions: &Buffer,
+        d_states: &mut Buffer,
+    ) {
+        match &self.kind {
+            Kind::Mlp(mlp) if !noise.sample.is_empty() => {
+                mlp.draw_back(device, states, &noise.sample, d_actions, d_states)
+            }
+            _ => self.back(device, states, d_actions, d_states),
+        }
+    }
+
+    /// ln π(a | s) of every row of `states` `[rows, state]` and `actions` `[rows, action]`, by the policy's own
+    /// distribution; none where it has none.
+    pub fn log_densities(&self, device: &Device, states: &[f32], actions: &[f32]) -> Option<Vec<f64>> {
+        match &self.kind {
+            Kind::Mlp(mlp) => mlp.log_densities(device, &device.upload(states), actions),
+            Kind::Controller(_) => None,
+        }
+    }
+
+    /// actions `[rows, action]` ← π(states), the mean where the policy has a distribution, before the task's limits.
     pub fn act(&self, device: &Device, states: &Buffer, actions: &mut Buffer) {
         let none = device.zeros(0);
         match &self.kind {
@@ -139,7 +221,7 @@ impl Policy {
     }
 
     /// d_states += d_actionsᵀ · dπ/ds.
-    pub(crate) fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
+    fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
         let none = device.zeros(0);
         let [mut no_action, mut no_next] = [device.zeros(0), device.zeros(0)];
         match &self.kind {

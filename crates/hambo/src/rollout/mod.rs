@@ -11,7 +11,7 @@ use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
-use crate::policy::Policy;
+use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::task::Task;
@@ -167,9 +167,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// a = π(s), within the bounds.
-    pub fn act(&self, states: &Buffer, actions: &mut Buffer) {
-        self.setting.policy.act(self.device, states, actions);
+    /// a = π(s), within the bounds; with the policy's luck of the step, or its mean.
+    pub fn act(&self, states: &Buffer, noise: Option<&Noise>, actions: &mut Buffer) {
+        match noise {
+            Some(noise) => self.setting.policy.draw(self.device, states, noise, actions),
+            None => self.setting.policy.act(self.device, states, actions),
+        }
         self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
     }
 
@@ -201,6 +204,7 @@ pub(crate) struct Rollout<'a> {
     outputs: Buffer,
     next: Buffer,
     noise: Buffer,
+    policy_noise: Noise,
     members: Buffer<u32>,
     shifts: Buffer,
     reach: Buffer,
@@ -252,6 +256,7 @@ impl<'a> Rollout<'a> {
             outputs: device.zeros(outputs * 2 * ds),
             next: device.zeros(rows * ds),
             noise: device.zeros(starts.len()),
+            policy_noise: world.setting.policy.noise(device, rows, groups),
             members: device.zeros(rows),
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
@@ -270,7 +275,8 @@ impl<'a> Rollout<'a> {
     /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
     pub fn step(&mut self, stream: Stream) {
         let World { device, model, setting, .. } = *self.world;
-        self.world.act(&self.states, &mut self.actions);
+        self.policy_noise.draw(device, policy_stream(stream), &self.time);
+        self.world.act(&self.states, Some(&self.policy_noise), &mut self.actions);
         self.world.inputs(&self.states, &self.actions, &mut self.inputs);
         let (input, rows) = match self.propagation {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.particles()),
@@ -397,4 +403,9 @@ impl Exploration {
 /// The stream of transition noise: the number at (t, row, dimension) is the same for all methods.
 pub(crate) fn noise_stream(stream: Stream) -> Stream {
     stream.child("noise")
+}
+
+/// The stream of a random policy's draws, the same for all methods, too.
+pub(crate) fn policy_stream(stream: Stream) -> Stream {
+    stream.child("policy")
 }
