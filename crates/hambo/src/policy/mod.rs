@@ -7,6 +7,7 @@ mod d4rl;
 mod hostile;
 mod mlp;
 mod numpy;
+mod onnx;
 mod pickle;
 mod safe;
 mod sb3;
@@ -51,7 +52,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 impl Policy {
     /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file. What is in a file tells its
     /// kind: an agent of Stable-Baselines3 (.zip, with the `vecnormalize.pkl` beside it), a policy that D4RL put
-    /// beside its data (.hdf5), or [a network of our own](Policy::save) (.safetensors).
+    /// beside its data (.hdf5), an ONNX graph (.onnx), or [a network of our own](Policy::save) (.safetensors).
     pub fn read(spec: &str) -> Result<Self> {
         if let Some(builtin) = spec.strip_prefix("builtin:") {
             return builtin::read(spec, builtin);
@@ -83,6 +84,8 @@ impl Policy {
             [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
             [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
             [_, _, _, _, _, _, _, 0, b'{'] => safe::read(spec, path, &std::fs::read(path).map_err(read)?),
+            [0x08, 1..=32, ..] => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
+            _ if spec.ends_with(".onnx") => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
             _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
         }
     }
@@ -237,6 +240,6 @@ impl Policy {
 }
 
 /// Endings of files that can be read.
-const FILES: [&str; 3] = [".zip", ".hdf5", ".safetensors"];
-const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5) or a network in \
-                          hambo-policy/1 (.safetensors)";
+const FILES: [&str; 4] = [".zip", ".hdf5", ".onnx", ".safetensors"];
+const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5), an ONNX graph \
+                          (.onnx) or a network in hambo-policy/1 (.safetensors)";

@@ -100,7 +100,7 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
 const SPREAD: [&str; 4] = ["std", "log_std.weight", "log_std.bias", "feature_variance"];
 
 fn spread(tensors: &SafeTensors<'_>) -> std::result::Result<Option<Spread>, String> {
-    let has = |name: &str| tensors.names().iter().any(|n| **n == name);
+    let has = |name: &str| tensors.names().iter().any(|n| *n == name);
     if has("std") {
         Ok(Some(Spread::Fixed(tensor(tensors, "std")?.1)))
     } else if has("feature_variance") {
@@ -129,7 +129,7 @@ fn tensor(tensors: &SafeTensors<'_>, name: &str) -> std::result::Result<(Vec<usi
 fn layers(tensors: &SafeTensors<'_>) -> std::result::Result<Vec<Linear>, String> {
     let read = |name: &str| tensor(tensors, name);
     let mut names = tensors.names();
-    names.retain(|name| !SPREAD.contains(&name.as_str()));
+    names.retain(|name| !SPREAD.contains(name));
     let mut layers = Vec::new();
     let mut used = 0;
     while used < names.len() {

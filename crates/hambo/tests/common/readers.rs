@@ -8,13 +8,14 @@ use hambo::data::{ReadOptions, attributes, describe, read};
 use hambo::dynamics::Bnn;
 use hambo::expression::{Program, Scope, Scratch};
 use hambo::policy::Policy;
+use hambo::rng::Stream;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use zip::write::SimpleFileOptions;
 
 /// Name of a target and what it does with bytes.
-pub const READERS: [(&str, fn(&[u8])); 13] = [
+pub const READERS: [(&str, fn(&[u8])); 14] = [
     ("hdf5", hdf5),
     ("minari", hdf5),
     ("npz", data),
@@ -25,6 +26,7 @@ pub const READERS: [(&str, fn(&[u8])); 13] = [
     ("sb3_description", sb3_description),
     ("pickle", pickle),
     ("torch", torch),
+    ("onnx", onnx),
     ("safetensors", policy),
     ("model", model),
     ("expression", expression),
@@ -53,6 +55,11 @@ fn hdf5(bytes: &[u8]) {
 /// A policy file of any kind; if it can be read, it can act.
 fn policy(bytes: &[u8]) {
     act(&file("policy", bytes));
+}
+
+/// An ONNX graph; the ending says so where the first bytes do not.
+fn onnx(bytes: &[u8]) {
+    act(&file("policy.onnx", bytes));
 }
 
 /// One array of an NPZ file, which the first byte chooses; the zip around it is sound.
@@ -115,6 +122,11 @@ fn act(path: &Path) {
         let states = device().upload(&vec![0.5; 2 * policy.state_dim()]);
         let mut actions = device().zeros(2 * policy.action_dim());
         policy.act(device(), &states, &mut actions);
+        if let Ok(policy) = policy.sampling() {
+            let mut noise = policy.noise(device(), 2, 1);
+            noise.draw(device(), Stream::new(0), &device().counter());
+            policy.draw(device(), &states, &noise, &mut actions);
+        }
     }
 }
 

@@ -1,0 +1,43 @@
+//! ONNX graphs. Those that are plain MLPs run in our own engine, on every device and with gradients; any other goes
+//! through ONNX Runtime, where this was built with it.
+
+mod affine;
+mod constant;
+mod graph;
+mod plain;
+mod protobuf;
+mod walk;
+
+use super::Policy;
+use crate::{Error, Result};
+use graph::Graph;
+use std::path::Path;
+
+/// Why a graph is no plain MLP.
+#[derive(Debug, PartialEq)]
+enum Stop {
+    /// Nothing can be done with it.
+    Damaged(String),
+    /// It does something that our engine does not.
+    NotPlain(String),
+}
+
+/// Reads the graph at `path`, whose bytes these are.
+pub(super) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
+    let graph = Graph::read(bytes).map_err(|e| Error::file(path, e))?;
+    let network = walk::walk(&graph, bytes.len()).and_then(|(walk, output)| plain::network(walk, output));
+    match network {
+        Ok(mlp) => Ok(Policy::network(spec, mlp)),
+        Err(Stop::Damaged(problem)) => Err(Error::file(path, problem)),
+        Err(Stop::NotPlain(reason)) => other(path, &reason),
+    }
+}
+
+fn other(path: &Path, reason: &str) -> Result<Policy> {
+    let problem = format!(
+        "an ONNX graph that is no plain MLP: {reason}. Such graphs need ONNX Runtime: build hambo with \
+         `cargo build --release --features onnxruntime`, install its library (`pip install onnxruntime`) and let \
+         ORT_DYLIB_PATH name it (libonnxruntime.so.*, in the package's folder `capi`)"
+    );
+    Err(Error::file(path, problem))
+}
