@@ -27,7 +27,7 @@ pub enum Command {
     /// Log transitions of policies in a simulated environment, as a D4RL HDF5 file
     #[command(after_help = COLLECT_EXAMPLES)]
     Collect(Collect),
-    /// Tell what is in a data file
+    /// Tell what is in a data or policy file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
 }
@@ -53,7 +53,8 @@ Neutral methods: ds, ts1, tsinf, mean.";
 const RETURN_EXAMPLES: &str = "\
 Examples:
   hambo return --env pendulum --policy builtin:swing-up --horizon 200 --episodes 1000 --json
-  hambo return --env pendulum --policy sac/Pendulum-v1.zip --horizon 200 --episodes 200";
+  hambo return --env pendulum --policy sac/Pendulum-v1.zip --horizon 200 --episodes 200
+  hambo return --env pendulum --policy sac/Pendulum-v1.zip --stochastic --horizon 200 --episodes 200";
 
 const COLLECT_EXAMPLES: &str = "\
 Example:
@@ -61,7 +62,8 @@ Example:
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  hambo inspect pend.hdf5
+  hambo inspect pend.hdf5 --policy builtin:swing-up
+  hambo inspect sac/Pendulum-v1.zip
   hambo inspect log.csv --columns state=angle,speed action=torque";
 
 #[derive(Args)]
@@ -231,10 +233,16 @@ pub struct Collect {
 
 #[derive(Args)]
 pub struct Inspect {
-    /// The file: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; or a Minari folder, or minari:NAMESPACE/NAME-v0
+    /// Data: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; a Minari folder; minari:NAMESPACE/NAME-v0. Or a policy, as
+    /// evaluate takes it
     pub path: PathBuf,
+    /// Beside data: how much of what this policy does in the logged states they cover
+    #[arg(long, value_name = "SPEC")]
+    pub policy: Option<String>,
     #[command(flatten)]
     pub columns: Columns,
+    #[command(flatten)]
+    pub machine: Machine,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

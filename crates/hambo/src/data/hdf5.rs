@@ -62,6 +62,8 @@ pub(crate) struct Source {
     file: H5File,
     names: Vec<String>,
     bytes_left: Cell<u64>,
+    /// Whether values that are not finite are kept rather than refused.
+    pub(crate) keep_not_finite: bool,
 }
 
 /// A dataset of numbers whose shape is checked: `[rows, width]`.
@@ -90,7 +92,7 @@ impl Source {
         names.sort();
         let bytes_left =
             Cell::new(metadata.len().saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES));
-        Ok(Source { path: path.to_owned(), file, names, bytes_left })
+        Ok(Source { path: path.to_owned(), file, names, bytes_left, keep_not_finite: false })
     }
 
     /// Paths of all datasets, in order.
@@ -231,7 +233,8 @@ impl Field<'_> {
     pub(crate) fn read(&self) -> Result<Vec<f32>> {
         let mut values = Vec::with_capacity(self.rows * self.width);
         self.read_blocks(|block| {
-            if let Some(i) = block.iter().position(|v| !v.is_finite()) {
+            let refused = |v: &f32| !v.is_finite() && !self.source.keep_not_finite;
+            if let Some(i) = block.iter().position(refused) {
                 let (row, column) = ((values.len() + i) / self.width, (values.len() + i) % self.width);
                 return Err(self.source.problem(format!(
                     "`{}` in row {row}, column {column} is not a finite float32 number: remove or repair such rows",

@@ -2,7 +2,9 @@
 
 mod archive;
 mod builtin;
+mod coverage;
 mod d4rl;
+mod describe;
 #[cfg(test)]
 mod hostile;
 mod mlp;
@@ -14,6 +16,8 @@ mod sb3;
 mod spread;
 mod torch;
 
+pub use coverage::{Coverage, coverage};
+pub use describe::Description;
 pub use spread::Noise;
 
 use crate::compute::{Buffer, Device};
@@ -44,6 +48,9 @@ enum Kind {
     Controller(Program),
     /// A network.
     Mlp(Arc<Mlp>),
+    /// Any other ONNX graph.
+    #[cfg(feature = "onnxruntime")]
+    Graph(Arc<onnx::Runtime>),
 }
 
 /// Files larger than this are no policies.
@@ -102,10 +109,17 @@ impl Policy {
     pub fn save(&self, path: &Path) -> Result<()> {
         match &self.kind {
             Kind::Mlp(mlp) => safe::write(mlp, path),
-            Kind::Controller(_) => {
+            _ => {
                 Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec)))
             }
         }
+    }
+
+    #[cfg(feature = "onnxruntime")]
+    fn graph(spec: &str, graph: onnx::Runtime) -> Self {
+        let (state_dim, action_dim) = (graph.state_dim, graph.action_dim);
+        let kind = Kind::Graph(Arc::new(graph));
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
     }
 
     fn network(spec: &str, mlp: Mlp) -> Self {
@@ -210,7 +224,7 @@ impl Policy {
     pub fn log_densities(&self, device: &Device, states: &[f32], actions: &[f32]) -> Option<Vec<f64>> {
         match &self.kind {
             Kind::Mlp(mlp) => mlp.log_densities(device, &device.upload(states), actions),
-            Kind::Controller(_) => None,
+            _ => None,
         }
     }
 
@@ -220,6 +234,8 @@ impl Policy {
         match &self.kind {
             Kind::Controller(program) => device.evaluate(program, states, &none, &none, actions),
             Kind::Mlp(mlp) => mlp.act(device, states, actions),
+            #[cfg(feature = "onnxruntime")]
+            Kind::Graph(graph) => graph.act(device, states, actions),
         }
     }
 
@@ -235,6 +251,8 @@ impl Policy {
                 [d_states, &mut no_action, &mut no_next],
             ),
             Kind::Mlp(mlp) => mlp.back(device, states, d_actions, d_states),
+            #[cfg(feature = "onnxruntime")]
+            Kind::Graph(graph) => graph.back(device, states, d_actions, d_states),
         }
     }
 }

@@ -6,12 +6,17 @@ mod constant;
 mod graph;
 mod plain;
 mod protobuf;
+#[cfg(feature = "onnxruntime")]
+mod runtime;
 mod walk;
 
 use super::Policy;
 use crate::{Error, Result};
 use graph::Graph;
 use std::path::Path;
+
+#[cfg(feature = "onnxruntime")]
+pub(super) use runtime::Runtime;
 
 /// Why a graph is no plain MLP.
 #[derive(Debug, PartialEq)]
@@ -29,11 +34,18 @@ pub(super) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
     match network {
         Ok(mlp) => Ok(Policy::network(spec, mlp)),
         Err(Stop::Damaged(problem)) => Err(Error::file(path, problem)),
-        Err(Stop::NotPlain(reason)) => other(path, &reason),
+        Err(Stop::NotPlain(reason)) => other(spec, path, &graph, bytes, &reason),
     }
 }
 
-fn other(path: &Path, reason: &str) -> Result<Policy> {
+#[cfg(feature = "onnxruntime")]
+fn other(spec: &str, path: &Path, graph: &Graph<'_>, bytes: &[u8], reason: &str) -> Result<Policy> {
+    let problem = |e| Error::file(path, format!("an ONNX graph that is no plain MLP: {reason}. {e}"));
+    Runtime::new(graph, bytes).map(|runtime| Policy::graph(spec, runtime)).map_err(problem)
+}
+
+#[cfg(not(feature = "onnxruntime"))]
+fn other(_: &str, path: &Path, _: &Graph<'_>, _: &[u8], reason: &str) -> Result<Policy> {
     let problem = format!(
         "an ONNX graph that is no plain MLP: {reason}. Such graphs need ONNX Runtime: build hambo with \
          `cargo build --release --features onnxruntime`, install its library (`pip install onnxruntime`) and let \

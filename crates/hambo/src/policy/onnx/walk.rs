@@ -114,7 +114,7 @@ pub(super) fn walk(graph: &Graph<'_>, bytes: usize) -> Result<(Walk, Row), Stop>
 }
 
 /// The output that is the action.
-fn chosen_output<'a>(graph: &Graph<'a>) -> Result<&'a str, Stop> {
+pub(super) fn chosen_output<'a>(graph: &Graph<'a>) -> Result<&'a str, Stop> {
     let names: Vec<&str> = graph.outputs.iter().map(|o| o.name).collect();
     match names[..] {
         [one] => Ok(one),
