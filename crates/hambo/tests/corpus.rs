@@ -19,7 +19,12 @@ fn no_reader_panics_or_hangs() {
             let path = file.unwrap().path();
             let start = Instant::now();
             readers::run(target.file_name().unwrap().to_str().unwrap(), &std::fs::read(&path).unwrap());
-            assert!(start.elapsed() < Duration::from_secs(10), "{} took {:?}", path.display(), start.elapsed());
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "{} took {:?}",
+                path.display(),
+                start.elapsed()
+            );
             seen += 1;
         }
     }

@@ -38,7 +38,9 @@ fn exported_agents_do_what_stable_baselines3_does() {
     let all: BTreeMap<String, Case> = serde_json::from_str(include_str!("reference/sb3.json")).unwrap();
     let mut seen = 0;
     for (name, case) in &all {
-        let Some(kind) = name.strip_prefix("agents/").and_then(|n| n.strip_suffix("/agent.zip")) else { continue };
+        let Some(kind) = name.strip_prefix("agents/").and_then(|n| n.strip_suffix("/agent.zip")) else {
+            continue;
+        };
         let path = graphs().join(format!("{kind}.onnx"));
         let error = largest_error(&path, case);
         assert!(error < 1e-5, "{kind}: {error}");
@@ -50,7 +52,8 @@ fn exported_agents_do_what_stable_baselines3_does() {
 /// MLPs written in other ways than torch's exporter writes them, against ONNX Runtime; and what is no MLP.
 #[test]
 fn graphs_do_what_onnx_runtime_does() {
-    let all: BTreeMap<String, Case> = serde_json::from_str(include_str!("reference/onnx/actions.json")).unwrap();
+    let all: BTreeMap<String, Case> =
+        serde_json::from_str(include_str!("reference/onnx/actions.json")).unwrap();
     assert_eq!(all.len(), 6);
     for (name, case) in &all {
         if name.starts_with("other_") && !cfg!(feature = "onnxruntime") {

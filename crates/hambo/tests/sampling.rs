@@ -50,7 +50,10 @@ fn samples_have_the_moments_of_stable_baselines3() {
                 let (theirs, their_std) = (f64::from(case.means[i][c]), f64::from(case.stds[i][c]));
                 let tolerance = 5.0 * their_std * (2.0 / n).sqrt() + 1e-6;
                 assert!((mean - theirs).abs() < tolerance, "{kind} {i} {c}: mean {mean} and {theirs}");
-                assert!((std - their_std).abs() < 1.5 * tolerance, "{kind} {i} {c}: std {std} and {their_std}");
+                assert!(
+                    (std - their_std).abs() < 1.5 * tolerance,
+                    "{kind} {i} {c}: std {std} and {their_std}"
+                );
             }
         }
     }
@@ -60,7 +63,8 @@ fn samples_have_the_moments_of_stable_baselines3() {
 fn densities_are_those_of_stable_baselines3() {
     let device = Device::cpu(Some(2)).unwrap();
     for (kind, case) in cases() {
-        let ours = agent(&kind).log_densities(&device, &case.observations.concat(), &case.actions.concat()).unwrap();
+        let ours =
+            agent(&kind).log_densities(&device, &case.observations.concat(), &case.actions.concat()).unwrap();
         for (ours, theirs) in ours.iter().zip(&case.log_probs) {
             // Stable-Baselines3 adds 10⁻⁶ to 1 − tanh², and computes in f32.
             assert!((ours - theirs).abs() < 2e-4 * (1.0 + theirs.abs()), "{kind}: {ours} and {theirs}");
@@ -96,7 +100,8 @@ fn saved_policies_sample_the_same() {
     let device = Device::cpu(Some(1)).unwrap();
     for kind in cases().keys() {
         let policy = agent(kind);
-        let path = std::env::temp_dir().join(format!("hambo-sampling-{}-{kind}.safetensors", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("hambo-sampling-{}-{kind}.safetensors", std::process::id()));
         policy.save(&path).unwrap();
         let copy = Policy::read(path.to_str().unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -122,7 +122,12 @@ fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
 
 fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {
     let subsample = data.subsample.as_deref().map(str::parse).transpose()?;
-    Ok(ReadOptions { columns: ColumnNames::parse(&data.columns.columns)?, subsample, seed, ..ReadOptions::default() })
+    Ok(ReadOptions {
+        columns: ColumnNames::parse(&data.columns.columns)?,
+        subsample,
+        seed,
+        ..ReadOptions::default()
+    })
 }
 
 /// Names the file that the data came from, the first of several, which the library does not know.

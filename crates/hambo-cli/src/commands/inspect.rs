@@ -5,7 +5,8 @@ use crate::arguments::Inspect;
 use crate::output::{number, print, table};
 use hambo::Error;
 use hambo::data::{
-    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe, digest, locate, survey,
+    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe, digest,
+    locate, survey,
 };
 use hambo::files::sha256;
 use hambo::policy::{Coverage, Description, Policy, coverage};
@@ -18,16 +19,16 @@ use std::process::ExitCode;
 pub fn run(arguments: &Inspect) -> Outcome {
     let path = &arguments.path;
     let text = path.to_string_lossy();
-    // A file that is no data may be a policy; of one that is neither, what is wrong with it as data is told.
-    let policy = Policy::read(&text);
     let options =
         ReadOptions { columns: ColumnNames::parse(&arguments.columns.columns)?, ..ReadOptions::default() };
-    let (data, policy) = match (read_data(path, &options), policy) {
-        (Ok(data), policy) => (Some(data), policy.ok()),
-        (Err(_), Ok(policy)) => (None, Some(policy)),
-        (Err(as_data), Err(as_policy)) => {
-            return Err(if is_policy(&text) { as_policy } else { as_data }.into());
-        }
+    // A file that is no data may be a policy; of one that is neither, what is wrong with it as what it seems to be is told.
+    let (data, policy) = match read_data(path, &options) {
+        Ok(data) if data.survey.format == Format::D4rl => (Some(data), Policy::read(&text).ok()),
+        Ok(data) => (Some(data), None),
+        Err(as_data) => match Policy::read(&text) {
+            Ok(policy) => (None, Some(policy)),
+            Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }.into()),
+        },
     };
     let covered = match (&arguments.policy, &data) {
         (None, _) => None,
@@ -71,7 +72,8 @@ pub fn run(arguments: &Inspect) -> Outcome {
 
 /// Whether somebody who names this means a policy.
 fn is_policy(text: &str) -> bool {
-    text.starts_with("builtin:") || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
+    text.starts_with("builtin:")
+        || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
 }
 
 struct Data {
@@ -140,9 +142,15 @@ impl Data {
         ]);
         lines.extend(attributes.iter().map(|(name, value)| format!("{name:<12} {value}")));
         let rows: Vec<Vec<String>> = survey.columns.iter().map(column_row).collect();
-        lines.extend([String::new(), table(&["column", "", "min", "mean", "max", "std"], &rows), String::new()]);
-        let rows: Vec<Vec<String>> =
-            fields.iter().map(|f| vec![f.path.clone(), f.dtype.to_string(), format!("{:?}", f.shape)]).collect();
+        lines.extend([
+            String::new(),
+            table(&["column", "", "min", "mean", "max", "std"], &rows),
+            String::new(),
+        ]);
+        let rows: Vec<Vec<String>> = fields
+            .iter()
+            .map(|f| vec![f.path.clone(), f.dtype.to_string(), format!("{:?}", f.shape)])
+            .collect();
         lines.push(table(&["field", "type", "shape"], &rows));
         lines.extend(survey.notes.iter().map(|n| format!("note: {n}")));
         if survey.single_step_episodes > 0 {
@@ -231,6 +239,8 @@ fn coverage_lines(spec: &str, c: &Coverage) -> Vec<String> {
         })
         .collect();
     lines.push(table(&["", "", "difference to the logged action (rms)", "outside the logged range"], &rows));
-    lines.extend(c.log_density.map(|d| format!("density      ln π(a | s) of logged actions is {d:.3} (mean)")));
+    lines.extend(
+        c.log_density.map(|d| format!("density      ln π(a | s) of logged actions is {d:.3} (mean)")),
+    );
     lines
 }

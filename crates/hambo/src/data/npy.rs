@@ -142,7 +142,11 @@ impl Header {
     }
 
     /// All numbers, row by row, as float32; what is not finite is an error, unless it is to be kept.
-    pub(crate) fn read_numbers(&self, reader: &mut impl Read, keep_not_finite: bool) -> Result<Vec<f32>, Problem> {
+    pub(crate) fn read_numbers(
+        &self,
+        reader: &mut impl Read,
+        keep_not_finite: bool,
+    ) -> Result<Vec<f32>, Problem> {
         let (rows, width) = self.extent()?;
         let mut values = Vec::new();
         self.for_each(reader, |v| values.push(v))?;

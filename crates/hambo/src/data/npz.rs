@@ -149,7 +149,14 @@ impl Archive {
             return Err(Error::file(path, "a zip archive without arrays (.npy): expected an NPZ file"));
         }
         let bytes_left = size.saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES);
-        Ok(Archive { path: path.to_owned(), zip, members, used: BTreeSet::new(), bytes_left, keep_not_finite: false })
+        Ok(Archive {
+            path: path.to_owned(),
+            zip,
+            members,
+            used: BTreeSet::new(),
+            bytes_left,
+            keep_not_finite: false,
+        })
     }
 
     fn problem(&self, problem: String) -> Error {

@@ -104,10 +104,13 @@ pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
     let sum = |e: &std::ops::Range<usize>| columns.rewards[e.clone()].iter().map(|&r| f64::from(r)).sum();
     let returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
     let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
-    let surveyed = [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &columns.rewards, 1)]
-        .into_iter()
-        .flat_map(|(name, values, width)| (0..width).map(move |c| ColumnSurvey::of(name, values, width, c)))
-        .collect();
+    let surveyed =
+        [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &columns.rewards, 1)]
+            .into_iter()
+            .flat_map(|(name, values, width)| {
+                (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
+            })
+            .collect();
     Ok(Survey {
         format,
         transitions: n,

@@ -132,13 +132,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(
-        device: &'a Device,
-        env: EnvName,
-        task: &'a Task,
-        policy: &'a Policy,
-        luck: Stream,
-    ) -> Self {
+    fn new(device: &'a Device, env: EnvName, task: &'a Task, policy: &'a Policy, luck: Stream) -> Self {
         let luck = (policy.noise(device, 0, 1), luck, device.counter());
         Batch { device, env, task, policy, luck, envs: Vec::new(), states: Vec::new(), actions: Vec::new() }
     }

@@ -85,9 +85,11 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
     let (between, from) = device.run(|| (sorted(distances(&logged)), sorted(distances(&chosen))));
     let near = empirical_quantile(&between, NEAR);
     let n = asked.len() as f64;
-    let column = |values: &'_ [f32], c: usize| values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>();
+    let column =
+        |values: &'_ [f32], c: usize| values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>();
     let difference = |c: usize| {
-        let squares = column(&chosen, c).into_iter().zip(column(&logged, c)).map(|(a, b)| f64::from(a - b).powi(2));
+        let squares =
+            column(&chosen, c).into_iter().zip(column(&logged, c)).map(|(a, b)| f64::from(a - b).powi(2));
         (squares.sum::<f64>() / n).sqrt() / f64::from(action_std[c])
     };
     let outside = |c: usize| {
@@ -128,7 +130,8 @@ mod tests {
         let device = Device::cpu(Some(2)).unwrap();
         let policy = Policy::read("builtin:swing-up").unwrap();
         let data =
-            collect(&device, EnvName::Pendulum, &[Behaviour { policy, noise }], 4000, Stream::new(1), &()).unwrap();
+            collect(&device, EnvName::Pendulum, &[Behaviour { policy, noise }], 4000, Stream::new(1), &())
+                .unwrap();
         (device, data)
     }
 

@@ -214,8 +214,7 @@ impl Mlp {
             let sampler = sampler.get_or_insert_with(|| self.sampler(device, spread, rows));
             let input = self.normalised(device, states, normal);
             self.deviate(device, spread, sampler, input, noise);
-            let d_input =
-                self.back_from_deviated(device, spread, sampler, bounds, (input, noise, d_actions));
+            let d_input = self.back_from_deviated(device, spread, sampler, bounds, (input, noise, d_actions));
             match (normal, &self.normaliser) {
                 (Some(([_, std], normalised)), Some(n)) => {
                     device.normalize_gradient(normalised, std, n.clip, d_input, d_states);

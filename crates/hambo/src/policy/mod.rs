@@ -109,9 +109,7 @@ impl Policy {
     pub fn save(&self, path: &Path) -> Result<()> {
         match &self.kind {
             Kind::Mlp(mlp) => safe::write(mlp, path),
-            _ => {
-                Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec)))
-            }
+            _ => Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec))),
         }
     }
 
@@ -124,7 +122,14 @@ impl Policy {
 
     fn network(spec: &str, mlp: Mlp) -> Self {
         let (state_dim, action_dim) = (mlp.shape.inputs(), mlp.shape.outputs());
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Mlp(Arc::new(mlp)), sampling: false, noise: 0.0 }
+        Policy {
+            spec: spec.to_owned(),
+            state_dim,
+            action_dim,
+            kind: Kind::Mlp(Arc::new(mlp)),
+            sampling: false,
+            noise: 0.0,
+        }
     }
 
     /// The same policy, drawing its actions from its own distribution rather than taking the mean.
@@ -171,7 +176,14 @@ impl Policy {
 
     fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
         let action_dim = program.outputs().len();
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Controller(program), sampling: false, noise: 0.0 }
+        Policy {
+            spec: spec.to_owned(),
+            state_dim,
+            action_dim,
+            kind: Kind::Controller(program),
+            sampling: false,
+            noise: 0.0,
+        }
     }
 
     /// An error that says which sizes differ, if the policy does not belong to this task.

@@ -100,7 +100,7 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
 const SPREAD: [&str; 4] = ["std", "log_std.weight", "log_std.bias", "feature_variance"];
 
 fn spread(tensors: &SafeTensors<'_>) -> std::result::Result<Option<Spread>, String> {
-    let has = |name: &str| tensors.names().iter().any(|n| *n == name);
+    let has = |name: &str| tensors.names().contains(&name);
     if has("std") {
         Ok(Some(Spread::Fixed(tensor(tensors, "std")?.1)))
     } else if has("feature_variance") {

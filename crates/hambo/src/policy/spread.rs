@@ -47,7 +47,7 @@ impl Spread {
         }
         let negative = !matches!(self, Spread::Logs(_)) && values.iter().any(|x| **x < 0.0);
         match negative || values.iter().any(|x| !x.is_finite()) {
-            true => Err("the deviations of its actions are not finite".to_owned()),
+            true => Err("the deviations of its actions are negative or not finite".to_owned()),
             false => Ok(()),
         }
     }
@@ -195,7 +195,13 @@ impl Mlp {
     }
 
     /// The action from u, within bounds.
-    pub(super) fn limit(&self, device: &Device, [low, high]: &[Buffer; 2], sampler: &Sampler, actions: &mut Buffer) {
+    pub(super) fn limit(
+        &self,
+        device: &Device,
+        [low, high]: &[Buffer; 2],
+        sampler: &Sampler,
+        actions: &mut Buffer,
+    ) {
         device.copy(&sampler.u[0], actions);
         match self.output {
             Output::Clip => device.clamp(low, high, actions),
@@ -274,7 +280,8 @@ impl Mlp {
                         Output::Clip => (a, 0.0),
                         Output::Tanh { .. } => {
                             let (low, high) = (f64::from(self.low[c]), f64::from(self.high[c]));
-                            let scaled = (2.0 * (a - low) / (high - low) - 1.0).clamp(-LARGEST_TANH, LARGEST_TANH);
+                            let scaled =
+                                (2.0 * (a - low) / (high - low) - 1.0).clamp(-LARGEST_TANH, LARGEST_TANH);
                             (scaled.atanh(), ((1.0 - scaled * scaled) * 0.5 * (high - low)).ln())
                         }
                     };
@@ -290,3 +297,93 @@ impl Mlp {
 
 /// Actions at a bound are moved inside by as much as f32 leaves open.
 const LARGEST_TANH: f64 = 1.0 - 1e-7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::Activation;
+    use crate::policy::mlp::Normaliser;
+
+    fn network(output: Output, spread: Spread) -> Mlp {
+        let mut generator = Stream::new(5).generator();
+        let mut linear = |inputs: usize, outputs: usize| Linear {
+            inputs,
+            outputs,
+            weight: (0..inputs * outputs).map(|_| generator.normal() as f32).collect(),
+            bias: (0..outputs).map(|_| generator.normal() as f32).collect(),
+        };
+        let layers = [linear(3, 6), linear(6, 2)];
+        let normaliser =
+            Normaliser { mean: vec![0.1, -0.3, 0.2], var: vec![0.5, 4.0, 1.0], clip: 5.0, epsilon: 1e-8 };
+        let bounds = [vec![-1.0, 0.5], vec![3.0, 0.75]];
+        Mlp::new(&layers, Activation::Tanh, Some(normaliser), output, bounds)
+            .unwrap()
+            .with_spread(spread)
+            .unwrap()
+    }
+
+    fn head() -> Spread {
+        let weight = (0..12).map(|i| (i as f32 * 0.7).sin()).collect();
+        Spread::Logs(Linear { inputs: 6, outputs: 2, weight, bias: vec![-0.5, 0.2] })
+    }
+
+    /// Every output and deviation against central differences of `draw` with the same noise. Of gSDE only the mean
+    /// is followed, so that its variances are 0 here.
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        let device = Device::cpu(Some(2)).unwrap();
+        let mut generator = Stream::new(6).generator();
+        let rows = 300;
+        let mut normals = |n: usize| (0..n).map(|_| generator.normal() as f32).collect::<Vec<f32>>();
+        let (states, noise, weights) =
+            (normals(rows * 3), device.adopt(normals(rows * 2)), normals(rows * 2));
+        let unlimited = Output::Tanh { limit: f32::INFINITY };
+        for (output, spread) in [
+            (Output::Clip, Spread::Fixed(vec![0.3, 0.1])),
+            (Output::Clip, head()),
+            (unlimited, head()),
+            (unlimited, Spread::Fixed(vec![0.3, 0.6])),
+            (Output::Tanh { limit: 0.8 }, Spread::Features(vec![0.0; 12])),
+        ] {
+            let mlp = network(output, spread);
+            let mut gradient = device.zeros(states.len());
+            mlp.draw_back(&device, &device.upload(&states), &noise, &device.upload(&weights), &mut gradient);
+            let gradient = device.download(&gradient);
+            let h = 2e-3;
+            let mut agreeing = 0;
+            for column in 0..3 {
+                let value = |h: f32| {
+                    let mut moved = states.clone();
+                    moved.iter_mut().skip(column).step_by(3).for_each(|s| *s += h);
+                    let mut actions = device.zeros(rows * 2);
+                    mlp.draw(&device, &device.upload(&moved), &noise, &mut actions);
+                    let actions = device.download(&actions);
+                    (0..rows)
+                        .map(|r| (0..2).map(|c| actions[2 * r + c] * weights[2 * r + c]).sum())
+                        .collect::<Vec<f32>>()
+                };
+                for (row, (up, down)) in value(h).iter().zip(value(-h)).enumerate() {
+                    let difference = (up - down) / (2.0 * h);
+                    let close =
+                        (gradient[row * 3 + column] - difference).abs() < 0.01 * (1.0 + difference.abs());
+                    agreeing += usize::from(close);
+                }
+            }
+            // All but those that pass a kink within the difference.
+            assert!(agreeing as f64 > 0.97 * (rows * 3) as f64, "{output:?} {:?}: {agreeing}", mlp.spread);
+        }
+    }
+
+    #[test]
+    fn deviations_that_do_not_fit_are_named() {
+        for (spread, part) in [
+            (Spread::Fixed(vec![0.1; 3]), "not for 2 actions and 6 features"),
+            (Spread::Features(vec![0.1; 6]), "not for 2 actions"),
+            (Spread::Fixed(vec![0.1, f32::NAN]), "not finite"),
+            (Spread::Fixed(vec![0.1, -0.1]), "not finite"),
+        ] {
+            let error = network(Output::Clip, head()).with_spread(spread).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

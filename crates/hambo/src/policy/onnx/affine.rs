@@ -51,7 +51,8 @@ impl Affine {
 
     /// A copy that is paid for.
     pub fn copy(&self, budget: &mut Budget) -> Result<Self, Stop> {
-        budget.spend(2 * self.inputs() + self.dense.as_ref().map_or(0, |d| d.weight.len() + d.bias.len()), 0)?;
+        budget
+            .spend(2 * self.inputs() + self.dense.as_ref().map_or(0, |d| d.weight.len() + d.bias.len()), 0)?;
         Ok(self.clone())
     }
 

@@ -6,7 +6,11 @@ use super::graph::{Attribute, Node, Tensor};
 use super::walk::integer;
 
 /// The result of an operation whose inputs are all known.
-pub(super) fn apply(node: &Node<'_>, inputs: &[Option<&Tensor>], budget: &mut Budget) -> Result<Tensor, Stop> {
+pub(super) fn apply(
+    node: &Node<'_>,
+    inputs: &[Option<&Tensor>],
+    budget: &mut Budget,
+) -> Result<Tensor, Stop> {
     let size = |t: &Option<&Tensor>| t.map_or(0, |t| t.values.len() as u64);
     let numbers: u64 = inputs.iter().map(size).sum();
     budget.numbers = budget.numbers.checked_sub(numbers).ok_or_else(|| too_much(node))?;
@@ -106,7 +110,9 @@ fn transpose(node: &Node<'_>, from: &Tensor) -> Result<Tensor, Stop> {
         ([_, _], [0, 1]) | ([] | [_], _) => Ok(from.clone()),
         ([rows, columns], [1, 0]) => Ok(Tensor {
             shape: vec![*columns, *rows],
-            values: (0..*columns).flat_map(|c| (0..*rows).map(move |r| from.values[r * columns + c])).collect(),
+            values: (0..*columns)
+                .flat_map(|c| (0..*rows).map(move |r| from.values[r * columns + c]))
+                .collect(),
         }),
         _ => Err(unknown(node)),
     }

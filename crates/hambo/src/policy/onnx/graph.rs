@@ -156,11 +156,17 @@ fn tensor(message: Value<'_>) -> Result<(&str, Tensor), Problem> {
         (FLOAT, Some(raw)) => Value::Bytes(raw).floats(&mut values)?,
         (DOUBLE, Some(raw)) => Value::Bytes(raw).doubles(&mut values)?,
         (INT64, Some(raw)) => values.extend(raw.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f64)),
-        (INT32, Some(raw)) => values.extend(raw.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b)))),
+        (INT32, Some(raw)) => {
+            values.extend(raw.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))))
+        }
         (BOOL, Some(raw)) => values.extend(raw.iter().map(|b| f64::from(*b))),
         (FLOAT | DOUBLE, None) => {}
         (INT32 | INT64 | BOOL, None) => values.extend(integers.iter().map(|&i| i as f64)),
-        _ => return Err(format!("the tensor `{name}` is of type {kind}: supported are float, double, int and bool")),
+        _ => {
+            return Err(format!(
+                "the tensor `{name}` is of type {kind}: supported are float, double, int and bool"
+            ));
+        }
     }
     let shape: Option<Vec<usize>> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
     let count = shape.as_ref().and_then(|s| s.iter().try_fold(1usize, |n, &d| n.checked_mul(d)));

@@ -105,7 +105,9 @@ fn pop_tanh(chain: &mut Vec<Layer>, last: &mut Affine) -> Option<(f64, [Vec<f64>
         // A limit of the same size for all, just before tanh and in its units.
         let plain = last.dense.is_none() && last.scale.iter().all(|s| s.abs() == 1.0);
         let same = high.first().copied().filter(|h| {
-            high.iter().all(|x| x == h) && low.iter().all(|x| *x == -h) && last.offset.iter().all(|o| *o == 0.0)
+            high.iter().all(|x| x == h)
+                && low.iter().all(|x| *x == -h)
+                && last.offset.iter().all(|o| *o == 0.0)
         });
         if let (true, Some(size)) = (plain, same) {
             limit = size;

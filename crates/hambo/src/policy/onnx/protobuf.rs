@@ -114,7 +114,9 @@ impl<'a> Value<'a> {
         match self {
             Value::Bits32(bits) => to.push(f32::from_bits(bits).into()),
             Value::Bytes(bytes) => {
-                to.extend(bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))));
+                to.extend(
+                    bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
+                );
             }
             _ => return Err("damaged: something else where a number belongs".to_owned()),
         }
@@ -142,7 +144,8 @@ mod tests {
     /// The encodings that the format's own documentation gives as examples.
     #[test]
     fn documented_examples_are_read() {
-        let all = |bytes: &[u8]| fields(bytes).map(|f| f.map(|(n, v)| (n, format!("{v:?}")))).collect::<Vec<_>>();
+        let all =
+            |bytes: &[u8]| fields(bytes).map(|f| f.map(|(n, v)| (n, format!("{v:?}")))).collect::<Vec<_>>();
         assert_eq!(all(&[0x08, 0x96, 0x01]), [Ok((1, "Number(150)".to_owned()))]);
         let text = fields(&[0x12, 0x07, b't', b'e', b's', b't', b'i', b'n', b'g']).next().unwrap().unwrap();
         assert_eq!((text.0, text.1.text().unwrap()), (2, "testing"));
@@ -156,7 +159,9 @@ mod tests {
 
     #[test]
     fn lengths_are_not_trusted() {
-        for bytes in [&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 1][..], &[0x12, 5, 1], &[0x80; 11], &[0x0b], &[0x0d, 1, 2]] {
+        for bytes in
+            [&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 1][..], &[0x12, 5, 1], &[0x80; 11], &[0x0b], &[0x0d, 1, 2]]
+        {
             let read: Vec<_> = fields(bytes).collect();
             assert!(read.len() == 1 && read[0].is_err(), "{bytes:?}: {read:?}");
         }

@@ -1,9 +1,9 @@
 //! Graphs that are no plain MLPs, through ONNX Runtime on the host, whatever the device. It gives no gradients: those
 //! that an adversary follows are differences.
 
+use super::Stop;
 use super::graph::Graph;
 use super::walk::chosen_output;
-use super::Stop;
 use crate::compute::{Buffer, Device};
 use ort::environment::Environment;
 use ort::session::Session;
@@ -107,8 +107,7 @@ impl Runtime {
             let ((up, ups), (down, downs)) = (moved(1.0), moved(-1.0));
             for row in 0..states.len() / ds {
                 let at = row * ds + column;
-                let slope: f32 =
-                    (row * da..(row + 1) * da).map(|i| d_actions[i] * (ups[i] - downs[i])).sum();
+                let slope: f32 = (row * da..(row + 1) * da).map(|i| d_actions[i] * (ups[i] - downs[i])).sum();
                 gradient[at] = slope / (up[at] - down[at]);
             }
         }
@@ -120,10 +119,12 @@ impl Runtime {
         let expected = rows * self.action_dim;
         let made = match self.batch {
             true => self.run(states),
-            false => states.chunks_exact(self.state_dim).try_fold(Vec::with_capacity(expected), |mut all, row| {
-                all.extend(self.run(row)?);
-                Ok(all)
-            }),
+            false => {
+                states.chunks_exact(self.state_dim).try_fold(Vec::with_capacity(expected), |mut all, row| {
+                    all.extend(self.run(row)?);
+                    Ok(all)
+                })
+            }
         };
         // It ran once when it was read; a trajectory without a number counts as diverged.
         made.ok().filter(|v: &Vec<f32>| v.len() == expected).unwrap_or_else(|| vec![f32::NAN; expected])

@@ -1,10 +1,10 @@
 //! Follows a graph from its input to its output. Every value on the way is known, or an affine map of a layer, where a
 //! layer is the input or what a non-linear operation made of an affine map of the layer before.
 
+use super::Stop;
 use super::affine::{Affine, Budget};
 use super::constant::{self, axis, whole};
 use super::graph::{Attribute, DOUBLE, FLOAT, Graph, Node, Tensor};
-use super::Stop;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -87,15 +87,23 @@ pub(super) fn walk(graph: &Graph<'_>, bytes: usize) -> Result<(Walk, Row), Stop>
     }
     let nodes: Vec<&Node<'_>> =
         graph.nodes.iter().filter(|n| n.outputs.iter().any(|o| needed.contains(o))).collect();
-    let last_use: HashMap<&str, usize> =
-        nodes.iter().enumerate().flat_map(|(i, node)| node.inputs.iter().map(move |name| (*name, i))).collect();
+    let last_use: HashMap<&str, usize> = nodes
+        .iter()
+        .enumerate()
+        .flat_map(|(i, node)| node.inputs.iter().map(move |name| (*name, i)))
+        .collect();
     for (i, node) in nodes.into_iter().enumerate() {
         let mut arguments = Vec::with_capacity(node.inputs.len());
         for name in &node.inputs {
             arguments.push(match (name.is_empty(), values.get(name)) {
                 (true, _) => None,
                 (_, Some(known)) => Some(known.clone()),
-                _ => return Err(Stop::Damaged(format!("damaged: {} takes `{name}`, which nothing gives", node.operator))),
+                _ => {
+                    return Err(Stop::Damaged(format!(
+                        "damaged: {} takes `{name}`, which nothing gives",
+                        node.operator
+                    )));
+                }
             });
         }
         for name in node.inputs.iter().filter(|name| **name != output && last_use.get(*name) == Some(&i)) {
@@ -182,7 +190,9 @@ impl Walk {
         if let Some(known) = self.pairs(node, arguments)? {
             return Ok(vec![known]);
         }
-        let Some(row) = first else { return not_plain(node, " takes the observation in a way that no MLP does") };
+        let Some(row) = first else {
+            return not_plain(node, " takes the observation in a way that no MLP does");
+        };
         let Row { base, affine, rank } = &**row;
         let width = affine.outputs();
         let made = |affine: Affine| Known::row(*base, affine, *rank);
@@ -193,17 +203,21 @@ impl Walk {
                 Some(Attribute::Integer(FLOAT | DOUBLE)) => one(Known::Row(row.clone())),
                 to => not_plain(node, &format!(" to type {to:?}")),
             },
-            "Neg" => one(made(affine.copy(&mut self.budget)?.then_columns(&vec![-1.0; width], &vec![0.0; width]))),
+            "Neg" => {
+                one(made(affine.copy(&mut self.budget)?.then_columns(&vec![-1.0; width], &vec![0.0; width])))
+            }
             "Gemm" => one(made(self.gemm(node, affine, tensor(1), tensor(2))?)),
             "MatMul" => match tensor(1) {
-                Some(Tensor { shape, values }) if shape.len() == 2 && shape[0] == width => {
-                    one(made(affine.copy(&mut self.budget)?.then_matrix(values, shape[1], &mut self.budget)?))
-                }
+                Some(Tensor { shape, values }) if shape.len() == 2 && shape[0] == width => one(made(
+                    affine.copy(&mut self.budget)?.then_matrix(values, shape[1], &mut self.budget)?,
+                )),
                 _ => not_plain(node, &format!(" of {width} columns with something else than a matrix")),
             },
             "BatchNormalization" => {
-                let part = |i| tensor(i).filter(|t: &&Tensor| t.shape == [width]).map(|t| t.values.as_slice());
-                let (Some(scale), Some(shift), Some(mean), Some(var)) = (part(1), part(2), part(3), part(4)) else {
+                let part =
+                    |i| tensor(i).filter(|t: &&Tensor| t.shape == [width]).map(|t| t.values.as_slice());
+                let (Some(scale), Some(shift), Some(mean), Some(var)) = (part(1), part(2), part(3), part(4))
+                else {
                     return not_plain(node, " of unusual shapes");
                 };
                 let epsilon = float(node, "epsilon", 1e-5);
@@ -245,7 +259,9 @@ impl Walk {
             "Concat" => self.concat(node, arguments).map(|known| vec![known]),
             "Slice" | "Gather" => {
                 let chosen = match node.operator {
-                    "Slice" => constant::slice(node, width, *rank, &[tensor(1), tensor(2), tensor(3), tensor(4)])?,
+                    "Slice" => {
+                        constant::slice(node, width, *rank, &[tensor(1), tensor(2), tensor(3), tensor(4)])?
+                    }
                     _ => match tensor(1) {
                         Some(t) if axis(node, 0, *rank)? + 1 == *rank && t.shape.len() == 1 => {
                             t.values.iter().map(|&i| whole(i, width)).collect::<Result<_, _>>()?
@@ -275,7 +291,9 @@ impl Walk {
     /// A limit of a limit is one limit: exporters write a lower and an upper one after another.
     fn merged_limits(&self, row: &Row, kind: &Kind) -> Option<Kind> {
         let before = self.layers.get(row.base.checked_sub(1)?)?;
-        let (Kind::Clip(first_low, first_high), Kind::Clip(low, high)) = (&before.kind, kind) else { return None };
+        let (Kind::Clip(first_low, first_high), Kind::Clip(low, high)) = (&before.kind, kind) else {
+            return None;
+        };
         let untouched = row.affine.dense.is_none()
             && row.affine.scale.iter().all(|s| *s == 1.0)
             && row.affine.offset.iter().all(|o| *o == 0.0);
@@ -317,7 +335,9 @@ impl Walk {
             ("Sub", false) => (vec![-1.0; width], values),
             ("Mul", _) => (values, vec![0.0; width]),
             ("Div", true) => (values.iter().map(|v| 1.0 / v).collect(), vec![0.0; width]),
-            ("Min", _) => return self.layer(row, Kind::Clip(vec![f64::NEG_INFINITY; width], values)).map(Some),
+            ("Min", _) => {
+                return self.layer(row, Kind::Clip(vec![f64::NEG_INFINITY; width], values)).map(Some);
+            }
             ("Max", _) => return self.layer(row, Kind::Clip(values, vec![f64::INFINITY; width])).map(Some),
             _ => return not_plain(node, " divides by what depends on the observation"),
         };
@@ -343,7 +363,9 @@ impl Walk {
         let transposed = integer(node, "transB", 0) != 0;
         let (rows, outputs) = if transposed { (shape[1], shape[0]) } else { (shape[0], shape[1]) };
         if rows != width {
-            return Err(Stop::Damaged(format!("damaged: Gemm of {width} columns with a matrix of {shape:?}")));
+            return Err(Stop::Damaged(format!(
+                "damaged: Gemm of {width} columns with a matrix of {shape:?}"
+            )));
         }
         let alpha = float(node, "alpha", 1.0);
         let at = |i: usize| match transposed {
@@ -361,7 +383,9 @@ impl Walk {
     fn concat(&mut self, node: &Node<'_>, arguments: &[Option<Known>]) -> Result<Known, Stop> {
         let mut all: Option<Row> = None;
         for argument in arguments {
-            let Some(Known::Row(row)) = argument else { return not_plain(node, " adds columns that are constant") };
+            let Some(Known::Row(row)) = argument else {
+                return not_plain(node, " adds columns that are constant");
+            };
             all = Some(match all {
                 None => (**row).clone(),
                 Some(all) if all.base == row.base && all.rank == row.rank => {
@@ -377,7 +401,13 @@ impl Walk {
     }
 
     /// The rank afterwards, for what leaves every row as it is.
-    fn reshaped(&self, node: &Node<'_>, rank: usize, width: usize, shape: Option<&Tensor>) -> Result<usize, Stop> {
+    fn reshaped(
+        &self,
+        node: &Node<'_>,
+        rank: usize,
+        width: usize,
+        shape: Option<&Tensor>,
+    ) -> Result<usize, Stop> {
         let axes = || -> Vec<i64> {
             match (shape, node.attributes.get("axes")) {
                 (Some(t), _) => t.values.iter().map(|&v| v as i64).collect(),
