@@ -1,6 +1,7 @@
 //! numpy's array format (NEP 1): a header in text, then the numbers. Pickled objects are refused, so nothing in
 //! a file can run.
 
+use super::transitions::first_not_finite;
 use std::io::Read;
 
 /// Longest header that is read; numpy's own limit is 10 000 bytes.
@@ -153,7 +154,7 @@ impl Header {
         if self.fortran && width > 1 {
             values = (0..rows * width).map(|i| values[i % width * rows + i / width]).collect();
         }
-        match values.iter().position(|v| !v.is_finite() && !keep_not_finite) {
+        match first_not_finite(&values).filter(|_| !keep_not_finite) {
             None => Ok(values),
             Some(i) => Err(format!(
                 "in row {}, column {} is not a finite float32 number: remove or repair such rows",

@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use zip::write::SimpleFileOptions;
 
+type Reader = fn(&[u8]);
+
 /// Name of a target and what it does with bytes.
-pub const READERS: [(&str, fn(&[u8])); 14] = [
+pub const READERS: [(&str, Reader); 14] = [
     ("hdf5", hdf5),
     ("minari", hdf5),
     ("npz", data),
