@@ -1,14 +1,16 @@
-"""Seconds to read a D4RL file of a million transitions of 17 + 6 numbers, by hambo and by h5py, in turns.
+"""Seconds of processor time to read a D4RL file of a million transitions of 17 + 6 numbers, by hambo and by h5py, in turns.
 
     python bench/read.py [--rows 1000000] [--rounds 5] [--hambo target/release/hambo-bench]      # pip install h5py
 
 Files are made in bench/data: contiguous, in chunks, and compressed by gzip as D4RL's own are; with next observations and
 without. h5py reads the arrays that hambo reads and makes them float32; hambo also pairs the rows within episodes, checks
-every value for NaN, and every length against the file. Each reading is in a process of its own, with the file in memory.
+every value for NaN, and every length against the file. Each reading is in a process of its own, with the file in memory;
+both use one thread, so that processor time says what an idle machine would, and a busy one does not disturb it much.
 """
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -37,15 +39,24 @@ def make(path, rows, options, with_next):
 
 
 def read_by_h5py(path):
-    start = time.perf_counter()
+    start = time.process_time()
     with h5py.File(path) as file:
         arrays = {name: file[name][()] for name in FIELDS if name in file}
         arrays = {k: v.astype(np.float32, copy=False) if v.dtype.kind == "f" else v for k, v in arrays.items()}
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def seconds(command):
-    return json.loads(subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True).stdout)["seconds"]
+def seconds_of_h5py(path):
+    command = [sys.executable, __file__, "--one", path]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["seconds"]
+
+
+def seconds_of_hambo(program, path):
+    """Of the whole process, which does nothing else."""
+    spent = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    before = spent()
+    subprocess.run([program, "--read", path], check=True, capture_output=True)
+    return spent() - before
 
 
 def main():
@@ -67,8 +78,8 @@ def main():
             path.read_bytes()  # into memory
             times = {"h5py": [], "hambo": []}
             for _ in range(options.rounds):
-                times["h5py"].append(seconds([sys.executable, __file__, "--one", path]))
-                times["hambo"].append(seconds([options.hambo, "--read", path]))
+                times["h5py"].append(seconds_of_h5py(path))
+                times["hambo"].append(seconds_of_hambo(options.hambo, path))
             best = {peer: min(t) for peer, t in times.items()}
             name = f"{kind}{', with next observations' if with_next else ''}"
             print(f"| {name} | {best['h5py']:.3f} s | {best['hambo']:.3f} s | {best['hambo'] / best['h5py']:.2f} |", flush=True)
