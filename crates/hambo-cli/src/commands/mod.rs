@@ -7,8 +7,9 @@ mod inspect;
 mod returns;
 mod selftest;
 
-use crate::arguments::{Command, DeviceName, Machine};
+use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
+use hambo::policy::Policy;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -42,4 +43,10 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
             Ok(device)
         }),
     }
+}
+
+/// The policy, as it is to act.
+fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
+    let policy = Policy::read(spec)?.with_noise(acting.policy_noise)?;
+    if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }

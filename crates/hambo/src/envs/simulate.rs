@@ -1,9 +1,9 @@
 //! Episodes in an environment: the true return of a policy, and data sets.
 
 use super::{EnvName, Environment};
-use crate::compute::Device;
+use crate::compute::{Counter, Device};
 use crate::data::{Columns, Transitions};
-use crate::policy::Policy;
+use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::{Generator, Stream};
 use crate::task::Task;
@@ -32,7 +32,8 @@ pub fn simulate(
     let mut returns = vec![0.0; episodes];
     for first in (0..episodes).step_by(BATCH) {
         let n = BATCH.min(episodes - first);
-        let mut batch = Batch::new(device, env, &task, policy);
+        let luck = stream.child("policy").index(first as u64);
+        let mut batch = Batch::new(device, env, &task, policy, luck);
         batch.start((first..first + n).map(|e| stream.index(e as u64).generator()));
         let returns = &mut returns[first..first + n];
         let mut over = vec![false; n];
@@ -89,7 +90,8 @@ pub fn collect(
         let behaviour = &behaviours[episode % behaviours.len()];
         columns.episode_starts.push(columns.rewards.len());
         let mut noise = stream.child("noise").index(episode as u64).generator();
-        let mut batch = Batch::new(device, env, &task, &behaviour.policy);
+        let luck = stream.child("policy").index(episode as u64);
+        let mut batch = Batch::new(device, env, &task, &behaviour.policy, luck);
         batch.start(std::iter::once(stream.child("reset").index(episode as u64).generator()));
         for t in 1..=env.time_limit() {
             columns.states.extend_from_slice(&batch.states);
@@ -122,14 +124,17 @@ struct Batch<'a> {
     env: EnvName,
     task: &'a Task,
     policy: &'a Policy,
+    /// Random numbers of the policy, where they come from, and the step.
+    luck: (Noise, Stream, Counter),
     envs: Vec<Box<dyn Environment>>,
     states: Vec<f32>,
     actions: Vec<f32>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(device: &'a Device, env: EnvName, task: &'a Task, policy: &'a Policy) -> Self {
-        Batch { device, env, task, policy, envs: Vec::new(), states: Vec::new(), actions: Vec::new() }
+    fn new(device: &'a Device, env: EnvName, task: &'a Task, policy: &'a Policy, luck: Stream) -> Self {
+        let luck = (policy.noise(device, 0, 1), luck, device.counter());
+        Batch { device, env, task, policy, luck, envs: Vec::new(), states: Vec::new(), actions: Vec::new() }
     }
 
     fn start(&mut self, generators: impl Iterator<Item = Generator>) {
@@ -139,6 +144,7 @@ impl<'a> Batch<'a> {
             self.envs.push(env);
         }
         self.states = vec![0.0; self.envs.len() * self.task.state_dim];
+        self.luck.0 = self.policy.noise(self.device, self.envs.len(), 1);
         self.observe();
     }
 
@@ -156,7 +162,10 @@ impl<'a> Batch<'a> {
     ) {
         let da = self.task.action_dim;
         let mut actions = self.device.zeros(self.envs.len() * da);
-        self.policy.act(self.device, &self.device.upload(&self.states), &mut actions);
+        let (luck, stream, time) = &mut self.luck;
+        luck.draw(self.device, *stream, time);
+        self.device.advance(time);
+        self.policy.draw(self.device, &self.device.upload(&self.states), luck, &mut actions);
         self.actions = self.device.download(&actions);
         for (episode, (env, action)) in
             self.envs.iter_mut().zip(self.actions.chunks_exact_mut(da)).enumerate()
