@@ -28,7 +28,7 @@ pub fn run(arguments: &Return) -> Outcome {
     let env: EnvName = arguments.env.parse()?;
     let policy = Policy::read(&arguments.policy)?;
     let device = device(&arguments.machine)?;
-    let returns = simulate(
+    let found = simulate(
         &device,
         env,
         &policy,
@@ -38,6 +38,7 @@ pub fn run(arguments: &Return) -> Outcome {
         Stream::new(arguments.seed).child("simulation"),
         &Bars::default(),
     )?;
+    let returns = &found.values;
     let mean = Mean::of(returns.iter().copied());
     let (min, max) =
         returns.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &r| (l.min(r), h.max(r)));
@@ -55,6 +56,7 @@ pub fn run(arguments: &Return) -> Outcome {
             "std": std,
             "min": min,
             "max": max,
+            "diverged_episodes": found.diverged,
             "seed": arguments.seed,
         });
         print(&result.to_string())?;
@@ -72,6 +74,12 @@ pub fn run(arguments: &Return) -> Outcome {
             number(min),
             number(max)
         ))?;
+        if found.diverged > 0 {
+            print(&format!(
+                "note: in {} episodes the simulator broke down; they count what they had earned till then",
+                found.diverged
+            ))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
