@@ -35,7 +35,13 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     };
     question.validate()?;
     check_threshold(arguments.threshold, &question)?;
-    let task = arguments.env.parse::<EnvName>()?.task()?;
+    let env: EnvName = arguments.env.parse()?;
+    if !env.reward_is_known() {
+        let expected = "point-safety, point or pendulum: the reward of this one is no function of what is observed, \
+                        and rewards cannot be learned from the data yet";
+        return Err(Error::setting("env", env.name(), expected).into());
+    }
+    let task = env.task()?;
     let policy = Policy::read(&arguments.policy)?;
     policy.check_task(&task)?;
     let config = model_config(arguments)?;

@@ -5,6 +5,7 @@ mod demo;
 mod evaluate;
 mod inspect;
 mod returns;
+mod train;
 
 use crate::arguments::{Command, DeviceName, Machine};
 use hambo::compute::Device;
@@ -24,6 +25,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
     }
 }

@@ -14,6 +14,7 @@ mod torch;
 
 use crate::compute::{Buffer, Device};
 use crate::expression::Program;
+use crate::nn::Ensemble;
 use crate::task::Task;
 use crate::{Error, Result};
 use mlp::Mlp;
@@ -96,6 +97,20 @@ impl Policy {
                 Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec)))
             }
         }
+    }
+
+    /// The policy of a trained actor: its one network's outputs go by tanh between the bounds.
+    pub fn squashed(
+        spec: &str,
+        device: &Device,
+        actor: &Ensemble,
+        [low, high]: [Vec<f32>; 2],
+    ) -> Result<Self> {
+        let output = mlp::Output::Tanh { limit: f32::INFINITY };
+        let params = device.download(&actor.params);
+        let layers = mlp::layers(&actor.shape, &params);
+        let mlp = Mlp::new(&layers, actor.shape.hidden, None, output, [low, high]);
+        Ok(Policy::network(spec, mlp.map_err(|e| Error::Numeric(format!("policy {spec}: {e}")))?))
     }
 
     fn network(spec: &str, mlp: Mlp) -> Self {
