@@ -236,6 +236,9 @@ impl Simulation {
     pub fn step(&mut self, controls: &[f64], times: usize) -> bool {
         let Model { functions, pointer, .. } = *self.model;
         assert_eq!(controls.len(), self.model.controls, "numbers of controls");
+        if !controls.iter().all(|c| c.is_finite()) {
+            return false; // MuJoCo would take them for 0
+        }
         // SAFETY: there are as many controls as the model has, and the state has room for what is read.
         unsafe {
             (functions.set_state)(pointer, self.data, controls.as_ptr(), CONTROLS);
