@@ -229,7 +229,7 @@ pub struct Train {
     /// Environment: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
     #[arg(long, value_name = "NAME")]
     pub env: String,
-    /// Steps in the environment, one update each; of all runs in the folder together
+    /// Steps in the environment, of all runs in the folder together
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub steps: usize,
     /// Folder for checkpoints, learning curve and what is needed to go on
@@ -250,6 +250,9 @@ pub struct Train {
     /// Random steps before the first update
     #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true)]
     pub learning_starts: usize,
+    /// Steps from one update to the next
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub update_every: usize,
     /// Steps from one evaluation and checkpoint to the next
     #[arg(long, value_name = "N", default_value_t = 10_000, allow_negative_numbers = true)]
     pub evaluate_every: usize,

@@ -23,6 +23,7 @@ pub fn run(arguments: &Train) -> Outcome {
             ..SacUpdate::default()
         },
         learning_starts: arguments.learning_starts,
+        update_every: arguments.update_every,
         evaluate_every: arguments.evaluate_every,
         evaluation_episodes: arguments.evaluation_episodes,
         seed: arguments.seed,

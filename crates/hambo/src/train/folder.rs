@@ -1,7 +1,7 @@
 //! A training on disk.
 
 use super::{Point, TrainConfig, Training};
-use crate::files::write_together;
+use crate::files::{with_sorted_header, write_together};
 use crate::policy::Policy;
 use crate::rl::Transition;
 use crate::{Error, Result};
@@ -79,7 +79,7 @@ impl Training<'_> {
             config: self.config.clone(),
             steps: self.steps,
             episodes: self.episodes,
-            updates: self.updates(),
+            updates: self.config.updates(self.steps) as u32,
             points: points.to_vec(),
         };
         let text = serde_json::to_string(&description).map_err(|e| Error::file(&path, e.to_string()))?;
@@ -95,7 +95,7 @@ impl Training<'_> {
         let file = views
             .and_then(|views| safetensors::serialize(views, Some(header)))
             .map_err(|e: SafeTensorError| Error::file(&path, e.to_string()))?;
-        folder.write(STATE, file)
+        folder.write(STATE, with_sorted_header(file))
     }
 
     /// Takes up what was saved in the folder, if anything was: the step it stood at.
@@ -133,8 +133,7 @@ impl Training<'_> {
                 self.difference(&description)
             ));
         }
-        let expected = description.steps.saturating_sub(self.config.learning_starts);
-        if description.updates as usize != expected {
+        if description.updates as usize != self.config.updates(description.steps) {
             return Err(format!("{} updates after {} steps", description.updates, description.steps));
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
@@ -196,10 +195,6 @@ impl Training<'_> {
     /// Numbers of a transition in the replay's file: observation, action, reward, continues, next observation.
     fn row(&self) -> usize {
         2 * self.task.state_dim + self.task.action_dim + 2
-    }
-
-    fn updates(&self) -> u32 {
-        self.steps.saturating_sub(self.config.learning_starts) as u32
     }
 
     /// The first setting that differs, with both values.

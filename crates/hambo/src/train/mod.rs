@@ -1,4 +1,4 @@
-//! Policies for the built-in environments by Soft Actor-Critic, one update a step.
+//! Policies for the built-in environments by Soft Actor-Critic.
 //!
 //! A training lives in a folder: `training.safetensors` (everything that it needs to go on), `replay.bin` (every
 //! transition so far), `curve.csv` and TensorBoard's events (the learning curve), and the policies `step-N.safetensors`
@@ -32,6 +32,8 @@ pub struct TrainConfig {
     pub update: SacUpdate,
     /// Steps of uniformly random actions before the first update.
     pub learning_starts: usize,
+    /// Steps from one update to the next. Steps cost little beside updates: more of them can be the faster way.
+    pub update_every: usize,
     /// Transitions that are remembered at the most, the latest ones.
     pub remembered: u32,
     /// Steps from one evaluation, checkpoint and save to the next; they wait for the end of an episode.
@@ -47,6 +49,7 @@ impl Default for TrainConfig {
         TrainConfig {
             update: SacUpdate::default(),
             learning_starts: 1000,
+            update_every: 1,
             remembered: 1_000_000,
             evaluate_every: 10_000,
             evaluation_episodes: 10,
@@ -61,6 +64,7 @@ impl TrainConfig {
         self.update.validate()?;
         let counts = [
             ("learning_starts", self.learning_starts),
+            ("update_every", self.update_every),
             ("evaluate_every", self.evaluate_every),
             ("remembered", self.remembered as usize),
         ];
@@ -77,6 +81,11 @@ impl TrainConfig {
             return Err(Error::setting("evaluation_episodes", self.evaluation_episodes, expected));
         }
         Ok(())
+    }
+
+    /// Updates that belong to this many steps.
+    fn updates(&self, steps: usize) -> usize {
+        steps.saturating_sub(self.learning_starts).div_ceil(self.update_every)
     }
 }
 
@@ -232,7 +241,7 @@ impl<'a> Training<'a> {
                 next_observation: &next,
             });
             self.steps += 1;
-            if self.steps > self.config.learning_starts {
+            if self.config.updates(self.steps) > self.config.updates(self.steps - 1) {
                 self.learn();
             }
             if outcome.terminal {

@@ -67,7 +67,8 @@ fn replay(mut robot: impl Robot, name: &str) -> [usize; 3] {
         ends += usize::from(outcome.terminal);
         let seen = robot.seen();
         let simulation = robot.simulation();
-        let ours = [simulation.positions(), simulation.velocities(), &seen, &[outcome.reward, terminal]].concat();
+        let ours =
+            [simulation.positions(), simulation.velocities(), &seen, &[outcome.reward, terminal]].concat();
         let same = ours.iter().zip(after).all(|(a, b)| a.to_bits() == b.to_bits());
         assert!(same && ours.len() == after.len(), "{name}, step {t}: {ours:?} and not {after:?}");
     }
@@ -80,8 +81,7 @@ fn every_bit_is_gymnasiums() {
     for (version, name) in [(Version::V4, "v4"), (Version::V5, "v5")] {
         let [steps, episodes, ends] = replay(Hopper::new(version).unwrap(), &format!("Hopper-{name}.bin"));
         assert!(steps >= 13_000 && episodes == 13 && ends > 1000, "{steps} {episodes} {ends}");
-        let [steps, episodes, ends] =
-            replay(HalfCheetah::new().unwrap(), &format!("HalfCheetah-{name}.bin"));
+        let [steps, episodes, ends] = replay(HalfCheetah::new().unwrap(), &format!("HalfCheetah-{name}.bin"));
         assert!(steps == 13_000 && episodes == 13 && ends == 0, "{steps} {episodes} {ends}");
     }
 }
@@ -125,7 +125,8 @@ fn resets_have_gymnasiums_moments() {
         &(),
     );
     let few = few.unwrap();
-    let robots = [("Hopper", hopper, hopper_task().unwrap()), ("HalfCheetah", cheetah, half_cheetah_task().unwrap())];
+    let robots =
+        [("Hopper", hopper, hopper_task().unwrap()), ("HalfCheetah", cheetah, half_cheetah_task().unwrap())];
     for (name, mut robot, task) in robots {
         let mut states = Vec::new();
         let mut seen = Vec::new();
