@@ -4,14 +4,16 @@
     cargo build --release -p hambo-cli -p hambo-bench && scripts/get-mujoco
     V/bin/python bench/simulators.py            # both, on two cores
 
-The two sides take turns, round by round, on the same cores; a busy machine slows both, so trust the ratios. A round of
-the environments counts steps under random actions on one thread, and for hambo also on two; gymnasium's loop is
-`env.step` and, where an episode ends, `env.reset`, with the actions drawn before. A round of training is SAC on Hopper-v4
+The two sides take turns, round by round, on the same cores. Rates are per second on the clock and, in brackets, per second
+of CPU time, which is what one core does and what a busy machine disturbs less. A round of
+the environments counts steps under random actions on one thread, and for hambo also on two; gymnasium's loop is the
+one of its documentation, `env.step(env.action_space.sample())` and, where an episode ends, `env.reset()`. A round of training is SAC on Hopper-v4
 with both libraries' networks of 2 × 256, batches of 256 and one update a step.
 """
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -25,24 +27,37 @@ RELEASE = Path(__file__).resolve().parent.parent / "target/release"
 ENVIRONMENTS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4"}
 
 
-def gymnasium_rate(name, seconds):
+class Watch:
+    """Seconds on the clock, and of CPU time of this process or of its finished children."""
+
+    def __init__(self, who=resource.RUSAGE_SELF):
+        self.who, self.start = who, (0.0, 0.0)
+        self.start = self.seconds()
+
+    def seconds(self):
+        used = resource.getrusage(self.who)
+        return time.perf_counter() - self.start[0], used.ru_utime + used.ru_stime - self.start[1]
+
+    def rates(self, steps):
+        return [steps / seconds for seconds in self.seconds()]
+
+
+def gymnasium_rates(name, seconds):
     import gymnasium
-    import numpy as np
 
     env = gymnasium.make(ENVIRONMENTS[name])
     env.reset(seed=0)
-    actions = np.random.default_rng(0).uniform(-1, 1, (1000, *env.action_space.shape)).astype(np.float32)
-    steps, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
+    steps, watch = 0, Watch()
+    while watch.seconds()[0] < seconds:
+        for _ in range(100):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
             if terminated or truncated:
                 env.reset()
-        steps += len(actions)
-    return steps / (time.perf_counter() - start)
+        steps += 100
+    return watch.rates(steps)
 
 
-def stable_baselines_rate(steps, threads):
+def stable_baselines_rates(steps, threads):
     import gymnasium
     import stable_baselines3
     import torch
@@ -52,27 +67,30 @@ def stable_baselines_rate(steps, threads):
         "MlpPolicy", gymnasium.make("Hopper-v4"), policy_kwargs={"net_arch": [256, 256]}, learning_starts=100, seed=0
     )
     model.learn(200)  # warms up
-    start = time.perf_counter()
+    watch = Watch()
     model.learn(steps, reset_num_timesteps=False)
-    return steps / (time.perf_counter() - start)
+    return watch.rates(steps)
 
 
-def hambo_rate(name, seconds, threads):
+def hambo_rates(name, seconds, threads):
     line = [RELEASE / "hambo-bench", "--work", name, "--seconds", str(seconds), "--threads", str(threads)]
-    return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)["steps_per_second"][0]
+    watch = Watch(resource.RUSAGE_CHILDREN)
+    found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)["steps_per_second"][0]
+    return [found, watch.rates(found * seconds)[1]]
 
 
-def hambo_training_rate(steps, threads):
+def hambo_training_rates(steps, threads):
     with TemporaryDirectory() as folder:
-        line = f"train --env hopper --steps {steps} --learning-starts 100 --evaluation-episodes 2 --threads {threads} --json"
-        command = [RELEASE / "hambo", *line.split(), "--out", folder]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["steps_per_second"]
+        line = f"train --env hopper --steps {steps} --learning-starts 100 --evaluation-episodes 2 --threads {threads}"
+        watch = Watch(resource.RUSAGE_CHILDREN)
+        subprocess.run([RELEASE / "hambo", *line.split(), "--out", folder], check=True, capture_output=True)
+        return watch.rates(steps)
 
 
 def peer(options, *arguments):
-    """A rate of the other side, measured in a process of its own."""
+    """Rates of the other side, measured in a process of its own."""
     command = [sys.executable, "-W", "ignore", __file__, "--peer", *map(str, arguments), "--threads", str(options.threads)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
 def table(sides, rounds):
@@ -81,12 +99,15 @@ def table(sides, rounds):
     for number in range(rounds):
         for name, side in sides.items():
             rates[name].append(side())
-            print(f"round {number + 1}: {name} {rates[name][-1]:.0f}", file=sys.stderr)
-    *_, last = rates.values()
-    for name, found in rates.items():
-        best, median = max(found), statistics.median(found)
-        ratios = f"{best / max(last):.2f}, {median / statistics.median(last):.2f}"
-        print(f"| {name} | {best:.0f} | {median:.0f} | {ratios} |")
+            print(f"round {number + 1}: {name} {rates[name][-1]}", file=sys.stderr)
+    best = {name: [max(column) for column in zip(*found)] for name, found in rates.items()}
+    median = {name: [statistics.median(column) for column in zip(*found)] for name, found in rates.items()}
+    *_, last = sides
+    for name in sides:
+        cells = [f"{clock:.0f} ({cpu:.0f})" for clock, cpu in (best[name], median[name])]
+        for of in (best, median):
+            cells.append("{:.2f} ({:.2f})".format(*(ours / theirs for ours, theirs in zip(of[name], of[last]))))
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def main():
@@ -101,20 +122,21 @@ def main():
     measure.keep_to_cores(options.threads)
     if options.peer:
         what, amount = options.peer[0], float(options.peer[-1])
-        print(stable_baselines_rate(int(amount), options.threads) if what == "sac" else gymnasium_rate(what, amount))
+        rates = stable_baselines_rates(int(amount), options.threads) if what == "sac" else gymnasium_rates(what, amount)
+        print(json.dumps(rates))
         return
-    print("| steps per second | best | median | ratios |\n|---|---|---|---|")
+    print("| steps per second | best | median | ratio of the best | ratio of the medians |\n|---|---|---|---|---|")
     if "steps" in options.what:
         for name in ENVIRONMENTS:
             sides = {
-                f"{name}, hambo, 2 threads": lambda n=name: hambo_rate(n, options.seconds, 2),
-                f"{name}, hambo": lambda n=name: hambo_rate(n, options.seconds, 1),
+                f"{name}, hambo, 2 threads": lambda n=name: hambo_rates(n, options.seconds, 2),
+                f"{name}, hambo": lambda n=name: hambo_rates(n, options.seconds, 1),
                 f"{name}, gymnasium": lambda n=name: peer(options, n, options.seconds),
             }
             table(sides, options.rounds)
     if "training" in options.what:
         sides = {
-            "SAC on Hopper, hambo": lambda: hambo_training_rate(options.steps, options.threads),
+            "SAC on Hopper, hambo": lambda: hambo_training_rates(options.steps, options.threads),
             "SAC on Hopper, Stable-Baselines3": lambda: peer(options, "sac", options.steps),
         }
         table(sides, options.rounds)

@@ -116,8 +116,8 @@ pub fn train(
     if !(1..=MOST_STEPS).contains(&steps) {
         return Err(Error::setting("steps", steps, format!("1 to {MOST_STEPS}")));
     }
-    let folder = Folder::open(folder)?;
     let mut training = Training::new(device, env, config)?;
+    let folder = Folder::open(folder)?;
     let resumed_at = training.resume(&folder)?;
     if resumed_at > steps {
         let expected = format!("more than the {resumed_at} steps that the training in the folder has made");
@@ -134,6 +134,7 @@ struct Training<'a> {
     env: EnvName,
     config: &'a TrainConfig,
     task: Task,
+    simulator: Box<dyn Environment>,
     stream: Stream,
     sac: Sac,
     replay: Replay,
@@ -158,6 +159,7 @@ impl<'a> Training<'a> {
             device,
             env,
             config,
+            simulator: env.make()?,
             stream,
             sac: Sac::new(device, widths, &config.update, stream.child("initialisation"))?,
             replay: Replay::of_transitions(device, widths, config.remembered, config.update.batch),
@@ -180,12 +182,11 @@ impl<'a> Training<'a> {
         curve: &mut Curve,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let mut simulator = self.env.make()?;
         let mut earned = Vec::new();
         let mut breakdowns = 0;
         while self.steps < steps {
             let before = self.steps;
-            let (total, whole) = self.episode(simulator.as_mut(), steps);
+            let (total, whole) = self.episode(steps);
             breakdowns = if self.steps == before { breakdowns + 1 } else { 0 };
             if breakdowns == MOST_BREAKDOWNS {
                 return Err(Error::Numeric(format!(
@@ -219,19 +220,20 @@ impl<'a> Training<'a> {
     }
 
     /// One episode, cut where the training has made `most` steps: its return, and whether it is whole.
-    fn episode(&mut self, simulator: &mut dyn Environment, most: usize) -> (f64, bool) {
+    fn episode(&mut self, most: usize) -> (f64, bool) {
         let mut total = 0.0;
         let mut state = vec![0.0; self.task.state_dim];
         let mut next = state.clone();
-        simulator.reset(&mut self.stream.child("reset").index(self.episodes).generator());
-        simulator.observe(&mut state);
+        self.simulator.reset(&mut self.stream.child("reset").index(self.episodes).generator());
+        self.simulator.observe(&mut state);
         for _ in 0..self.env.time_limit() {
             if self.steps == most {
                 return (total, false);
             }
             let choice = self.explore(&state);
-            let Some(outcome) = simulator.step(&self.action(&choice)) else { break };
-            simulator.observe(&mut next);
+            let action = self.action(&choice);
+            let Some(outcome) = self.simulator.step(&action) else { break };
+            self.simulator.observe(&mut next);
             total += outcome.reward;
             self.remember(&Transition {
                 observation: &state,
