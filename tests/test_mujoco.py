@@ -30,7 +30,7 @@ def test_agents_earn_what_they_earn_in_gymnasium(hambo, robot, algorithm, versio
     path = ASSETS / f"sb3/{algorithm}/{robot}-v3/{robot}-v3.zip"
     if not path.exists():
         pytest.skip(f"no {path}: agents of DLR-RM/rl-trained-agents go there, or set HAMBO_ASSETS")
-    found = hambo.json(f"return --env {robot.lower()}{version} --policy {path} --horizon 1000 --episodes 60 --seed 1")
+    found = hambo.json(f"return --env {robot.lower()}{version} --policy {path} --horizon 1000 --episodes 30 --seed 1")
     mean, std = AGENTS[robot, algorithm]
     error = np.hypot(found["std_error"], max(std, found["std"]) / np.sqrt(10))
     assert abs(found["value"] - mean) < 3.5 * error, found
@@ -113,7 +113,7 @@ def refusal(line, folder, binary=BINARY, **environment):
 
 @pytest.fixture
 def hopper_return():
-    return f"return --env hopper --policy {CHECKPOINTS}/hopper/good.safetensors --horizon 10 --episodes 2"
+    return f"return --env hopper --policy {CHECKPOINTS}/hopper/mediocre.safetensors --horizon 10 --episodes 2"
 
 
 def test_without_the_library_the_cure_is_named(hopper_return, tmp_path):
@@ -142,7 +142,7 @@ def test_what_is_no_library_is_refused(hopper_return, tmp_path):
 
 
 def test_a_policy_for_another_environment_is_refused(tmp_path):
-    error = refusal(f"return --env halfcheetah --policy {CHECKPOINTS}/hopper/good.safetensors --horizon 9 --episodes 2", tmp_path)
+    error = refusal(f"return --env halfcheetah --policy {CHECKPOINTS}/hopper/mediocre.safetensors --horizon 9 --episodes 2", tmp_path)
     assert "states of 11" in error and "17" in error and "halfcheetah" in error
     error = refusal("return --env hopper-v9 --policy builtin:swing-up --horizon 9 --episodes 2", tmp_path)
     assert "hopper-v5" in error
