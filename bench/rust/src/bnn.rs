@@ -35,7 +35,8 @@ impl<'a> Bnn<'a> {
         let widths = vec![INPUTS, 256, 256, 256, 256, 2 * TARGETS];
         let shape = Shape::new(PARTICLES, widths, Activation::Relu)?;
         let mut inputs = Inputs::read(path)?;
-        let parameters = PARTICLES * shape.parameters();
+        let particles = shape.spread(&inputs.take(PARTICLES * shape.parameters())?);
+        let parameters = particles.len();
         Ok(Bnn {
             device,
             head: Gaussian { dims: TARGETS, floor: 1e-3 },
@@ -44,7 +45,7 @@ impl<'a> Bnn<'a> {
                 prior_temperature: 1e-4,
                 likelihood_scale: 1.0,
             },
-            ensemble: Ensemble { params: device.adopt(inputs.take(parameters)?), shape: shape.clone() },
+            ensemble: Ensemble { params: device.adopt(particles), shape: shape.clone() },
             optimiser: Optimiser::new(device, Adam::constant(1e-3), parameters),
             trace: Trace::new(device, &shape, BATCH),
             gradient: device.zeros(parameters),

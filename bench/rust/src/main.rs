@@ -25,6 +25,12 @@ struct Arguments {
     /// How long to measure.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// Where to compute: cpu or cuda.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// On a GPU: products of full precision (default: TF32, as the peers with --tf32).
+    #[arg(long)]
+    precise: bool,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -42,28 +48,34 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", json!(WORKLOADS));
         return Ok(());
     }
-    let device = Device::cpu(Some(arguments.threads))?;
+    let device = match (arguments.device.as_str(), arguments.precise) {
+        ("cpu", _) => Device::cpu(Some(arguments.threads))?,
+        ("cuda", false) => Device::cuda()?.fast(),
+        ("cuda", true) => Device::cuda()?,
+        (other, _) => return Err(format!("no device {other}; there are cpu and cuda").into()),
+    };
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
     let (check, rates) = match work {
         "w1" | "w2" => {
             let mut bnn = bnn::Bnn::new(&device, &data.join("w1.bin"))?;
             let check = arguments.check.then(|| device.run(|| bnn.check()[work].clone()));
             let rates = device.run(|| match work {
-                "w1" => measure(seconds, || bnn.train()),
-                _ => measure(seconds, || bnn.predict()),
+                "w1" => measure(&device, seconds, || bnn.train()),
+                _ => measure(&device, seconds, || bnn.predict()),
             });
             (check, rates)
         }
         "w3" => {
             let mut sac = sac::SacStep::new(&device, &data.join("w3.bin"))?;
             let check = arguments.check.then(|| device.run(|| sac.check()));
-            (check, device.run(|| measure(seconds, || sac.step())))
+            (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
         other => {
             let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)
         }
     };
+    device.check()?;
     let check = check.unwrap_or(Value::Null);
     println!(
         "{}",
@@ -73,18 +85,19 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Steps per second of consecutive stretches of about 0.4 s.
-fn measure(seconds: f64, mut step: impl FnMut()) -> Vec<f64> {
-    (0..10).for_each(|_| step());
+fn measure(device: &Device, seconds: f64, mut step: impl FnMut()) -> Vec<f64> {
+    let mut some = |times: usize| {
+        let start = Instant::now();
+        device.repeat(times, &mut step);
+        device.check().map(|()| start.elapsed().as_secs_f64())
+    };
+    let Ok(once) = some(16).and_then(|_| some(16)) else { return Vec::new() };
+    let times = (0.4 * 16.0 / once).ceil() as usize;
     let start = Instant::now();
     let mut rates = Vec::new();
     while start.elapsed().as_secs_f64() < seconds || rates.is_empty() {
-        let stretch = Instant::now();
-        let mut steps = 0;
-        while stretch.elapsed().as_secs_f64() < 0.4 {
-            (0..5).for_each(|_| step());
-            steps += 5;
-        }
-        rates.push(f64::from(steps) / stretch.elapsed().as_secs_f64());
+        let Ok(stretch) = some(times) else { break };
+        rates.push(times as f64 / stretch);
     }
     rates
 }

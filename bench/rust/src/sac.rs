@@ -24,9 +24,11 @@ impl<'a> SacStep<'a> {
         let widths = Widths { observation: STATE, context: 0, action: ACTION };
         let mut sac = Sac::new(device, widths, &settings, Stream::new(0))?;
         let mut inputs = Inputs::read(path)?;
+        sac.actor.params = device.adopt(inputs.take(sac.actor.params.len())?);
+        let critics = &sac.critics.shape;
+        let twins = critics.spread(&inputs.take(critics.members * critics.parameters())?);
+        sac.critics.params = device.adopt(twins);
         let mut take = |n: usize| Ok::<_, Box<dyn Error>>(device.adopt(inputs.take(n)?));
-        sac.actor.params = take(sac.actor.params.len())?;
-        sac.critics.params = take(sac.critics.params.len())?;
         device.copy(&sac.critics.params, &mut sac.target_critics.params);
         sac.batch.observations = take(ROWS * STATE)?;
         sac.batch.actions = take(ROWS * ACTION)?;

@@ -292,10 +292,12 @@ pub struct Machine {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum DeviceName {
-    /// The fastest there is
+    /// The GPU if there is one that can be used, else the processor
     Auto,
     /// The processor
     Cpu,
+    /// The first NVIDIA GPU
+    Cuda,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -55,6 +55,9 @@ pub enum Error {
     /// A library loaded at run time that is missing, is not the one expected, or refuses.
     #[error("{0}")]
     Library(String),
+    /// A GPU that is missing, full or broken.
+    #[error("{0}")]
+    Device(String),
     /// A computation that left the finite numbers where it must not.
     #[error("{0}")]
     Numeric(String),

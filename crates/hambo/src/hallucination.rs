@@ -66,9 +66,9 @@ impl Continuous {
 
     /// One of the restarts, alone.
     pub fn restart(&self, device: &Device, index: usize) -> Continuous {
-        let n = self.networks.shape.parameters();
+        let (n, stride) = (self.networks.shape.parameters(), self.networks.shape.stride());
         let mut params = device.zeros(n);
-        device.copy_part(&self.networks.params, index * n, &mut params, 0, n);
+        device.copy_part(&self.networks.params, index * stride, &mut params, 0, n);
         let shape = Shape { members: 1, ..self.networks.shape.clone() };
         Continuous { networks: Ensemble { shape, params }, set: self.set.clone() }
     }

@@ -40,11 +40,12 @@ fn cases() -> Vec<Case> {
     let case = |(members, rows, widths, hidden, output, shared): Sizes| {
         let shape = Shape { output, ..Shape::new(members, widths.to_vec(), hidden).unwrap() };
         let mut params = Vec::new();
-        for _ in 0..members {
+        for member in 1..=members {
             for w in widths.windows(2) {
                 let bound = 1.5 / (w[0] as f64).sqrt();
                 params.extend((0..w[0] * w[1] + w[1]).map(|_| generator.range(-bound, bound) as f32));
             }
+            params.resize(member * shape.stride(), 0.0);
         }
         let batches = if shared { 1 } else { members };
         let x = normals(&mut generator, batches * rows * widths[0]);
@@ -125,7 +126,7 @@ fn outputs_are_those_of_a_naive_implementation() {
         for member in 0..shape.members {
             for row in 0..*rows {
                 let first = if case.shared { row } else { member * rows + row } * shape.inputs();
-                let own = &params[member * shape.parameters()..][..shape.parameters()];
+                let own = &params[member * shape.stride()..][..shape.parameters()];
                 let expected = case.row(own, &wide(&case.x[first..first + shape.inputs()]));
                 let at = (member * rows + row) * shape.outputs();
                 for (c, &y) in expected[expected.len() - 1].iter().enumerate() {
@@ -149,6 +150,7 @@ fn gradients_are_those_of_central_differences() {
     for case in cases() {
         let Case { shape, rows, .. } = &case;
         let (members, parameters, inputs) = (shape.members, shape.parameters(), shape.inputs());
+        let stride = shape.stride();
         let ensemble = Ensemble { shape: shape.clone(), params: device.upload(&case.params) };
         let x = device.upload(&case.x);
         let weights = normals(&mut generator, members * rows * shape.outputs());
@@ -172,7 +174,7 @@ fn gradients_are_those_of_central_differences() {
             let within = size(&shape.widths[layer..layer + 2]);
             let bias = generator.below(2) * (within - shape.widths[layer + 1]); // every second one a bias
             let at = offset + bias + generator.below(within - bias);
-            let mut own = params[member * parameters..][..parameters].to_vec();
+            let mut own = params[member * stride..][..parameters].to_vec();
             let centre = own[at];
             let mut moved = |to: f64| {
                 own[at] = to;
@@ -180,12 +182,12 @@ fn gradients_are_those_of_central_differences() {
             };
             let expected = (moved(centre + STEP) - moved(centre - STEP)) / (2.0 * STEP);
             let what = format!("parameter {at} of member {member}: {}", case.name());
-            assert_close(gradient[member * parameters + at].into(), expected, 2e-4, &what);
+            assert_close(gradient[member * stride + at].into(), expected, 2e-4, &what);
         }
         for _ in 0..80 {
             let (member, row, column) =
                 (generator.below(members), generator.below(*rows), generator.below(inputs));
-            let own = &params[member * parameters..][..parameters];
+            let own = &params[member * stride..][..parameters];
             let at = if case.shared { row } else { member * rows + row } * inputs + column;
             let mut inputs_moved = x64.clone();
             let mut moved = |to: f64| {

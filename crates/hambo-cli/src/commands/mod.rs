@@ -32,6 +32,14 @@ pub fn run(command: Command) -> Outcome {
 
 fn device(machine: &Machine) -> hambo::Result<Device> {
     match machine.device {
-        DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
+        DeviceName::Cpu => Device::cpu(machine.threads),
+        DeviceName::Cuda => Device::cuda(),
+        DeviceName::Auto => Device::cuda().or_else(|problem| {
+            let device = Device::cpu(machine.threads)?;
+            if Device::has_gpu() {
+                eprintln!("the GPU cannot be used, {} is: {problem}", device.name());
+            }
+            Ok(device)
+        }),
     }
 }

@@ -1,6 +1,6 @@
 //! What a learning adversary tried in its latest rounds of hallucinated episodes.
 
-use crate::compute::{Buffer, Device, Status};
+use crate::compute::{Buffer, Device, Number, Status};
 use crate::rl::{Replay, Widths};
 use crate::rng::Stream;
 use crate::rollout::{Rollout, World};
@@ -26,7 +26,7 @@ pub(super) fn widths(world: &World<'_>, action: usize) -> Widths {
     Widths { observation: world.model.state_dim() + world.model.action_dim(), context: 1, action }
 }
 
-impl<A: Default + Copy + Send + Sync> Memory<A> {
+impl<A: Number> Memory<A> {
     /// Room for the latest `most_rounds` rounds, learned from `batch` steps at a time.
     pub fn new(
         world: &World<'_>,

@@ -6,6 +6,7 @@
 //! [`Counter`] that lives on the device.
 
 mod cpu;
+mod cuda;
 mod rl;
 mod shape;
 
@@ -16,7 +17,9 @@ use crate::Result;
 use crate::expression::Program;
 use crate::rng::Stream;
 use cpu::Cpu;
+use cuda::{Cuda, Memory};
 use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Where the work is done.
@@ -25,11 +28,37 @@ pub enum Device {
     /// The processor's cores.
     #[doc(hidden)]
     Cpu(CpuHandle),
+    /// An NVIDIA GPU.
+    #[doc(hidden)]
+    Cuda(CudaHandle),
 }
 
 /// A shared handle to the thread pool.
 #[derive(Clone)]
 pub struct CpuHandle(Arc<Cpu>);
+
+/// A shared handle to the GPU.
+#[derive(Clone)]
+pub struct CudaHandle {
+    cuda: Arc<Cuda>,
+    /// Whether products may round their factors to TF32.
+    fast: bool,
+}
+
+/// What a buffer holds.
+pub trait Number: Copy + Default + Send + Sync + 'static + private::Sealed {}
+
+impl Number for f32 {}
+impl Number for f64 {}
+impl Number for u32 {}
+
+mod private {
+    /// Numbers of other sizes would need other kernels.
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for u32 {}
+}
 
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,6 +73,7 @@ pub struct Buffer<T = f32>(Storage<T>);
 #[derive(Debug)]
 enum Storage<T> {
     Cpu(Vec<T>),
+    Cuda(Memory, PhantomData<T>),
 }
 
 impl<T> Buffer<T> {
@@ -51,6 +81,7 @@ impl<T> Buffer<T> {
     pub fn len(&self) -> usize {
         match &self.0 {
             Storage::Cpu(v) => v.len(),
+            Storage::Cuda(memory, _) => memory.bytes / size_of::<T>(),
         }
     }
 
@@ -62,15 +93,27 @@ impl<T> Buffer<T> {
     fn cpu(&self) -> &[T] {
         match &self.0 {
             Storage::Cpu(v) => v,
+            Storage::Cuda(..) => unreachable!("{ELSEWHERE}"),
         }
     }
 
     fn cpu_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
             Storage::Cpu(v) => v,
+            Storage::Cuda(..) => unreachable!("{ELSEWHERE}"),
+        }
+    }
+
+    fn gpu(&self) -> &Memory {
+        match &self.0 {
+            Storage::Cuda(memory, _) => memory,
+            Storage::Cpu(_) => unreachable!("{ELSEWHERE}"),
         }
     }
 }
+
+/// Buffers and devices that do not belong together are a mistake of this library, never of its user.
+const ELSEWHERE: &str = "a buffer of another device";
 
 /// A step number that kernels read.
 #[derive(Debug)]
@@ -261,10 +304,30 @@ impl Device {
         Ok(Device::Cpu(CpuHandle(Arc::new(Cpu::new(threads)?))))
     }
 
+    /// The first NVIDIA GPU.
+    pub fn cuda() -> Result<Self> {
+        Ok(Device::Cuda(CudaHandle { cuda: Arc::new(Cuda::new()?), fast: false }))
+    }
+
+    /// Whether there is an NVIDIA driver, and so a card that one would expect to be used.
+    pub fn has_gpu() -> bool {
+        Cuda::has_driver()
+    }
+
+    /// The same device, whose products may round their factors to 10 bits of mantissa where that is faster (TF32):
+    /// good enough for the gradients of training.
+    pub fn fast(&self) -> Self {
+        match self {
+            Device::Cpu(_) => self.clone(),
+            Device::Cuda(gpu) => Device::Cuda(CudaHandle { fast: true, ..gpu.clone() }),
+        }
+    }
+
     /// A name for people.
     pub fn name(&self) -> String {
         match self {
             Device::Cpu(cpu) => format!("cpu ({} threads)", cpu.0.threads()),
+            Device::Cuda(gpu) => format!("cuda ({})", gpu.cuda.name()),
         }
     }
 
@@ -272,6 +335,8 @@ impl Device {
     pub fn is(&self, other: &Device) -> bool {
         match (self, other) {
             (Device::Cpu(a), Device::Cpu(b)) => Arc::ptr_eq(&a.0, &b.0),
+            (Device::Cuda(a), Device::Cuda(b)) => Arc::ptr_eq(&a.cuda, &b.cuda),
+            _ => false,
         }
     }
 
@@ -279,40 +344,69 @@ impl Device {
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self {
             Device::Cpu(cpu) => cpu.0.run(work),
+            Device::Cuda(_) => work(),
         }
     }
 
-    /// A buffer of default values (zeros).
-    pub fn zeros<T: Default + Clone>(&self, len: usize) -> Buffer<T> {
+    /// Does the same work many times; a GPU records it once and replays it. What changes from one round to the
+    /// next must be read from the device, as from a [`Counter`], and nothing may be allocated, set or downloaded;
+    /// two buffers may be swapped.
+    pub fn repeat(&self, times: usize, mut work: impl FnMut()) {
         match self {
-            Device::Cpu(_) => Buffer(Storage::Cpu(vec![T::default(); len])),
+            Device::Cpu(_) => (0..times).for_each(|_| work()),
+            Device::Cuda(gpu) => gpu.cuda.repeat(times, work),
         }
+    }
+
+    /// Waits for the work so far, and reports what went wrong in it: memory that ran out, a card that failed.
+    /// Results downloaded before a check that succeeds are what they seem.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Device::Cpu(_) => Ok(()),
+            Device::Cuda(gpu) => gpu.cuda.check(),
+        }
+    }
+
+    /// A buffer of zeros.
+    pub fn zeros<T: Number>(&self, len: usize) -> Buffer<T> {
+        Buffer(match self {
+            Device::Cpu(_) => Storage::Cpu(vec![T::default(); len]),
+            Device::Cuda(gpu) => Storage::Cuda(gpu.cuda.zeros(len * size_of::<T>()), PhantomData),
+        })
     }
 
     /// A copy of the host's values.
-    pub fn upload<T: Clone>(&self, values: &[T]) -> Buffer<T> {
-        self.adopt(values.to_vec())
+    pub fn upload<T: Number>(&self, values: &[T]) -> Buffer<T> {
+        Buffer(match self {
+            Device::Cpu(_) => Storage::Cpu(values.to_vec()),
+            Device::Cuda(gpu) => Storage::Cuda(gpu.cuda.upload(values), PhantomData),
+        })
     }
 
     /// The host's values, moved rather than copied where the device is the host.
-    pub fn adopt<T>(&self, values: Vec<T>) -> Buffer<T> {
+    pub fn adopt<T: Number>(&self, values: Vec<T>) -> Buffer<T> {
         match self {
             Device::Cpu(_) => Buffer(Storage::Cpu(values)),
+            Device::Cuda(_) => self.upload(&values),
         }
     }
 
     /// A copy for the host. Waits for the device.
-    pub fn download<T: Clone>(&self, buffer: &Buffer<T>) -> Vec<T> {
-        buffer.cpu().to_vec()
+    pub fn download<T: Number>(&self, buffer: &Buffer<T>) -> Vec<T> {
+        match self {
+            Device::Cpu(_) => buffer.cpu().to_vec(),
+            Device::Cuda(gpu) => gpu.cuda.download(buffer.gpu()),
+        }
     }
 
     /// to ← from
-    pub fn copy<T: Copy>(&self, from: &Buffer<T>, to: &mut Buffer<T>) {
-        to.cpu_mut().copy_from_slice(from.cpu());
+    pub fn copy<T: Number>(&self, from: &Buffer<T>, to: &mut Buffer<T>) {
+        check("copy", to.len(), from.len());
+        self.copy_part(from, 0, to, 0, from.len());
     }
 
     /// to\[start_to ..\] ← from\[start_from ..\], `len` elements.
-    pub fn copy_part<T: Copy>(
+    pub fn copy_part<T: Number>(
         &self,
         from: &Buffer<T>,
         start_from: usize,
@@ -320,12 +414,22 @@ impl Device {
         start_to: usize,
         len: usize,
     ) {
-        to.cpu_mut()[start_to..start_to + len].copy_from_slice(&from.cpu()[start_from..start_from + len]);
+        match self {
+            Device::Cpu(_) => to.cpu_mut()[start_to..start_to + len]
+                .copy_from_slice(&from.cpu()[start_from..start_from + len]),
+            Device::Cuda(gpu) => {
+                let [start_from, start_to, bytes] = [start_from, start_to, len].map(|n| n * size_of::<T>());
+                gpu.cuda.copy(from.gpu(), start_from, to.gpu(), start_to, bytes);
+            }
+        }
     }
 
     /// All elements ← value.
-    pub fn fill<T: Copy>(&self, buffer: &mut Buffer<T>, value: T) {
-        buffer.cpu_mut().fill(value);
+    pub fn fill(&self, buffer: &mut Buffer, value: f32) {
+        match self {
+            Device::Cpu(_) => buffer.cpu_mut().fill(value),
+            Device::Cuda(gpu) => gpu.cuda.fill(buffer.gpu(), value.to_bits()),
+        }
     }
 
     /// A counter at 0.
@@ -335,20 +439,30 @@ impl Device {
 
     /// counter ← counter + 1
     pub fn advance(&self, counter: &mut Counter) {
-        counter.0.cpu_mut()[0] += 1;
+        match self {
+            Device::Cpu(_) => counter.0.cpu_mut()[0] += 1,
+            Device::Cuda(gpu) => gpu.cuda.advance(counter.0.gpu()),
+        }
     }
 
     /// counter ← value
     pub fn set(&self, counter: &mut Counter, value: u32) {
-        counter.0.cpu_mut()[0] = value;
+        match self {
+            Device::Cpu(_) => counter.0.cpu_mut()[0] = value,
+            Device::Cuda(gpu) => gpu.cuda.fill(counter.0.gpu(), value),
+        }
     }
 
     /// All members' outputs `[members, rows, outputs]`, keeping no activations.
     pub fn infer(&self, shape: &Shape, params: &Buffer, input: Input<'_>, rows: usize, output: &mut Buffer) {
         check_ensemble(shape, params, input, rows);
         check("output", output.len(), shape.members * rows * shape.outputs());
-        let Device::Cpu(cpu) = self;
-        cpu.0.infer(shape, params.cpu(), input.cpu(), rows, output.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.infer(shape, params.cpu(), input.cpu(), rows, output.cpu_mut()),
+            Device::Cuda(gpu) => {
+                gpu.cuda.infer(shape, params.gpu(), input.gpu(), rows, output.gpu(), !gpu.fast)
+            }
+        }
     }
 
     /// All members' activations, one buffer `[members, rows, width]` a layer; the last is the output.
@@ -362,12 +476,16 @@ impl Device {
     ) {
         check_ensemble(shape, params, input, rows);
         check_layers(shape, rows, activations);
-        let Device::Cpu(cpu) = self;
-        cpu.0.forward(shape, params.cpu(), input.cpu(), rows, activations);
+        match self {
+            Device::Cpu(cpu) => cpu.0.forward(shape, params.cpu(), input.cpu(), rows, activations),
+            Device::Cuda(gpu) => {
+                gpu.cuda.forward(shape, params.gpu(), input.gpu(), rows, activations, !gpu.fast)
+            }
+        }
     }
 
     /// Back-propagation through [`Device::forward`]. On entry the last of `deltas` holds dL/d(output); the
-    /// others are overwritten. `gradient` `[members, parameters]` and `d_input` `[members, rows, inputs]`
+    /// others are overwritten. `gradient` `[members, stride]` and `d_input` `[members, rows, inputs]`
     /// are written where given.
     #[allow(clippy::too_many_arguments)]
     pub fn backward(
@@ -390,24 +508,48 @@ impl Device {
         if let Some(d) = &d_input {
             check("d_input", d.len(), shape.members * rows * shape.inputs());
         }
-        let Device::Cpu(cpu) = self;
-        let (gradient, d_input) = (gradient.map(Buffer::cpu_mut), d_input.map(Buffer::cpu_mut));
-        cpu.0.backward(shape, params.cpu(), input.cpu(), rows, activations, deltas, gradient, d_input);
+        match self {
+            Device::Cpu(cpu) => {
+                let (gradient, d_input) = (gradient.map(Buffer::cpu_mut), d_input.map(Buffer::cpu_mut));
+                cpu.0.backward(
+                    shape,
+                    params.cpu(),
+                    input.cpu(),
+                    rows,
+                    activations,
+                    deltas,
+                    gradient,
+                    d_input,
+                );
+            }
+            Device::Cuda(gpu) => {
+                let (gradient, d_input) = (gradient.map(|g| g.gpu()), d_input.map(|d| d.gpu()));
+                let (trace, gradients) = ((activations, &*deltas), (gradient, d_input));
+                gpu.cuda.backward(shape, params.gpu(), input.gpu(), rows, trace, gradients, !gpu.fast);
+            }
+        }
     }
 
-    /// params ← Adam step along `gradient`, at the counter's step.
+    /// params ← Adam step along `gradient`, at the counter's step, which is then counted.
     pub fn adam(
         &self,
         adam: &Adam,
-        step: &Counter,
+        step: &mut Counter,
         params: &mut Buffer,
         gradient: &Buffer,
         moments: &mut [Buffer; 2],
     ) {
         check("gradient", gradient.len(), params.len());
         let [m, v] = moments;
-        let Device::Cpu(cpu) = self;
-        cpu.0.adam(adam, step.0.cpu()[0], params.cpu_mut(), gradient.cpu(), m.cpu_mut(), v.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.adam(adam, step.0.cpu()[0], params.cpu_mut(), gradient.cpu(), m.cpu_mut(), v.cpu_mut());
+                self.advance(step);
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.adam(adam, step.0.gpu(), params.gpu(), gradient.gpu(), m.gpu(), v.gpu())
+            }
+        }
     }
 
     /// Minus the SVGD direction of every particle, `[members, parameters]`:
@@ -426,17 +568,23 @@ impl Device {
     ) {
         check("gradient", gradient.len(), params.len());
         check("direction", out.len(), params.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.svgd_direction(svgd, members, params.gpu(), gradient.gpu(), out.gpu())
+            }
+        }
     }
 
-    /// params ← Adam step along [`Device::svgd_direction`], at the counter's step.
+    /// params ← Adam step along [`Device::svgd_direction`], at the counter's step, which is then counted.
     #[allow(clippy::too_many_arguments)]
     pub fn svgd_adam(
         &self,
         svgd: &Svgd,
         adam: &Adam,
-        step: &Counter,
+        step: &mut Counter,
         members: usize,
         params: &mut Buffer,
         gradient: &Buffer,
@@ -444,21 +592,35 @@ impl Device {
     ) {
         check("gradient", gradient.len(), params.len());
         let [m, v] = moments;
-        let Device::Cpu(cpu) = self;
-        cpu.0.svgd_adam(
-            svgd,
-            adam,
-            step.0.cpu()[0],
-            members,
-            params.cpu_mut(),
-            gradient.cpu(),
-            m.cpu_mut(),
-            v.cpu_mut(),
-        );
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.svgd_adam(
+                    svgd,
+                    adam,
+                    step.0.cpu()[0],
+                    members,
+                    params.cpu_mut(),
+                    gradient.cpu(),
+                    m.cpu_mut(),
+                    v.cpu_mut(),
+                );
+                self.advance(step);
+            }
+            Device::Cuda(gpu) => gpu.cuda.svgd_adam(
+                svgd,
+                adam,
+                step.0.gpu(),
+                members,
+                params.gpu(),
+                gradient.gpu(),
+                m.gpu(),
+                v.gpu(),
+            ),
+        }
     }
 
     /// out ← rows `indices` of `from`, each `width` long.
-    pub fn gather<T: Copy + Send + Sync>(
+    pub fn gather<T: Number>(
         &self,
         from: &Buffer<T>,
         width: usize,
@@ -466,20 +628,30 @@ impl Device {
         out: &mut Buffer<T>,
     ) {
         check("gathered rows", out.len(), indices.len() * width);
-        let Device::Cpu(cpu) = self;
-        cpu.0.gather(from.cpu(), width, indices.cpu(), out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.gather(from.cpu(), width, indices.cpu(), out.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.gather(from.gpu(), width, indices.gpu(), out.gpu()),
+        }
     }
 
     /// Uniform random integers below `below`, a function of (stream, counter) alone.
     pub fn uniform_indices(&self, stream: Stream, step: &Counter, below: usize, out: &mut Buffer<u32>) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.uniform_indices(stream.key(), step.0.gpu(), below as u32, out.gpu())
+            }
+        }
     }
 
     /// Standard normal numbers, a function of (stream, counter) alone.
     pub fn normals(&self, stream: Stream, step: &Counter, out: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.normals(stream.key(), step.0.cpu()[0], out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.normals(stream.key(), step.0.cpu()[0], out.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.normals(stream.key(), step.0.gpu(), out.gpu()),
+        }
     }
 
     /// out ← ((states, actions) − mean) / std, row by row.
@@ -492,9 +664,16 @@ impl Device {
         out: &mut Buffer,
     ) {
         check("standardized columns", mean.len(), states.1 + actions.1);
-        let Device::Cpu(cpu) = self;
-        let parts = [(states.0.cpu(), states.1), (actions.0.cpu(), actions.1)];
-        cpu.0.standardize(parts, mean.cpu(), std.cpu(), out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let parts = [(states.0.cpu(), states.1), (actions.0.cpu(), actions.1)];
+                cpu.0.standardize(parts, mean.cpu(), std.cpu(), out.cpu_mut());
+            }
+            Device::Cuda(gpu) => {
+                let parts = [(states.0.gpu(), states.1), (actions.0.gpu(), actions.1)];
+                gpu.cuda.standardize(parts, mean.gpu(), std.gpu(), out.gpu());
+            }
+        }
     }
 
     /// Mean Gaussian negative log-likelihood of the shared `targets` `[rows, dims]` under each member's
@@ -508,9 +687,30 @@ impl Device {
         losses: &mut Buffer<f64>,
     ) {
         check("outputs", output.len(), losses.len() * targets.len() * 2);
-        let Device::Cpu(cpu) = self;
-        let d_output = d_output.map(Buffer::cpu_mut);
-        cpu.0.gaussian_nll(head, losses.len(), output.cpu(), targets.cpu(), d_output, losses.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let d_output = d_output.map(Buffer::cpu_mut);
+                cpu.0.gaussian_nll(
+                    head,
+                    losses.len(),
+                    output.cpu(),
+                    targets.cpu(),
+                    d_output,
+                    losses.cpu_mut(),
+                );
+            }
+            Device::Cuda(gpu) => {
+                let d_output = d_output.map(|d| d.gpu());
+                gpu.cuda.gaussian_nll(
+                    head,
+                    losses.len(),
+                    output.gpu(),
+                    targets.gpu(),
+                    d_output,
+                    losses.gpu(),
+                );
+            }
+        }
     }
 
     /// Moments of the members' mixture, each `[rows, dims]`: μ_Θ = 1/K Σ h_k, σ²_e = 1/K Σ (h_k − μ_Θ)²,
@@ -525,9 +725,16 @@ impl Device {
         aleatoric: &mut Buffer,
     ) {
         check("outputs", output.len(), members * mean.len() * 2);
-        let Device::Cpu(cpu) = self;
-        let (mean, epistemic, aleatoric) = (mean.cpu_mut(), epistemic.cpu_mut(), aleatoric.cpu_mut());
-        cpu.0.moments(head, members, output.cpu(), mean, epistemic, aleatoric);
+        match self {
+            Device::Cpu(cpu) => {
+                let (mean, epistemic, aleatoric) = (mean.cpu_mut(), epistemic.cpu_mut(), aleatoric.cpu_mut());
+                cpu.0.moments(head, members, output.cpu(), mean, epistemic, aleatoric);
+            }
+            Device::Cuda(gpu) => {
+                let (mean, epistemic, aleatoric) = (mean.gpu(), epistemic.gpu(), aleatoric.gpu());
+                gpu.cuda.moments(head, members, output.gpu(), mean, epistemic, aleatoric);
+            }
+        }
     }
 
     /// next ← \[states +\] offset + scale · (prediction drawn as `step` says), row by row; the predictions
@@ -547,16 +754,52 @@ impl Device {
         let rows = states.len() / scale.len();
         let groups = if matches!(step, Step::Own { .. }) { 1 } else { members };
         check("outputs", output.len(), groups * rows * 2 * head.dims);
-        let Device::Cpu(cpu) = self;
-        let step = match step {
-            Step::Mean => Step::Mean,
-            Step::Moments { noise } => Step::Moments { noise: noise.cpu() },
-            Step::Chosen { members, noise } => Step::Chosen { members: members.cpu(), noise: noise.cpu() },
-            Step::Own { noise } => Step::Own { noise: noise.cpu() },
-            Step::Shifted(shift) => Step::Shifted(shift.cpu()),
-        };
-        let units = (scale.cpu(), offset.cpu());
-        cpu.0.propagate(head, members, &step, output.cpu(), units, relative, states.cpu(), next.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let step = match step {
+                    Step::Mean => Step::Mean,
+                    Step::Moments { noise } => Step::Moments { noise: noise.cpu() },
+                    Step::Chosen { members, noise } => {
+                        Step::Chosen { members: members.cpu(), noise: noise.cpu() }
+                    }
+                    Step::Own { noise } => Step::Own { noise: noise.cpu() },
+                    Step::Shifted(shift) => Step::Shifted(shift.cpu()),
+                };
+                let units = (scale.cpu(), offset.cpu());
+                cpu.0.propagate(
+                    head,
+                    members,
+                    &step,
+                    output.cpu(),
+                    units,
+                    relative,
+                    states.cpu(),
+                    next.cpu_mut(),
+                );
+            }
+            Device::Cuda(gpu) => {
+                let step = match step {
+                    Step::Mean => Step::Mean,
+                    Step::Moments { noise } => Step::Moments { noise: noise.gpu() },
+                    Step::Chosen { members, noise } => {
+                        Step::Chosen { members: members.gpu(), noise: noise.gpu() }
+                    }
+                    Step::Own { noise } => Step::Own { noise: noise.gpu() },
+                    Step::Shifted(shift) => Step::Shifted(shift.gpu()),
+                };
+                let units = (scale.gpu(), offset.gpu());
+                gpu.cuda.propagate(
+                    head,
+                    members,
+                    &step,
+                    output.gpu(),
+                    units,
+                    relative,
+                    states.gpu(),
+                    next.gpu(),
+                );
+            }
+        }
     }
 
     /// Books one step of every trajectory: returns ← returns + discount · reward, states ← next, and the
@@ -574,23 +817,36 @@ impl Device {
         lowest: &mut Buffer,
         status: &mut Buffer<u32>,
     ) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.account(
-            discount,
-            rewards.cpu(),
-            ended.map(Buffer::cpu),
-            states.cpu_mut(),
-            next.cpu(),
-            returns.cpu_mut(),
-            lowest.cpu_mut(),
-            status.cpu_mut(),
-        );
+        match self {
+            Device::Cpu(cpu) => cpu.0.account(
+                discount,
+                rewards.cpu(),
+                ended.map(Buffer::cpu),
+                states.cpu_mut(),
+                next.cpu(),
+                returns.cpu_mut(),
+                lowest.cpu_mut(),
+                status.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.account(
+                discount,
+                rewards.gpu(),
+                ended.map(Buffer::gpu),
+                states.gpu(),
+                next.gpu(),
+                returns.gpu(),
+                lowest.gpu(),
+                status.gpu(),
+            ),
+        }
     }
 
     /// Each column of `values` ← limited to \[low, high\].
     pub fn clamp(&self, low: &Buffer, high: &Buffer, values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.clamp(low.cpu(), high.cpu(), values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.clamp(low.cpu(), high.cpu(), values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.clamp(low.gpu(), high.gpu(), values.gpu()),
+        }
     }
 
     /// out ← (values − mean) / std, column by column, limited to ±`limit`; in f64, since a column that hardly
@@ -604,14 +860,18 @@ impl Device {
     ) {
         check("normalized values", out.len(), values.len());
         check("deviations", std.len(), mean.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.normalize(values.cpu(), (mean.cpu(), std.cpu()), limit, out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.normalize(values.cpu(), (mean.cpu(), std.cpu()), limit, out.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.normalize(values.gpu(), (mean.gpu(), std.gpu()), limit, out.gpu()),
+        }
     }
 
     /// Each column of `values` ← limited to ±`limit`, then taken by tanh into \[low, high\].
     pub fn squash_to_bounds(&self, low: &Buffer, high: &Buffer, limit: f32, values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.squash_to_bounds(low.cpu(), high.cpu(), limit, values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.squash_to_bounds(low.cpu(), high.cpu(), limit, values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.squash_to_bounds(low.gpu(), high.gpu(), limit, values.gpu()),
+        }
     }
 
     /// out `[rows, outputs]` ← the program on every row; inputs it does not use may be empty.
@@ -623,8 +883,14 @@ impl Device {
         next: &Buffer,
         out: &mut Buffer,
     ) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.evaluate(program, states.gpu(), actions.gpu(), next.gpu(), out.gpu())
+            }
+        }
     }
 }
 
@@ -646,19 +912,36 @@ impl Device {
     ) {
         check("gradient of outputs", d_output.len(), output.len());
         check("gradient of shifts", d_amount.len(), d_next.len());
-        let Device::Cpu(cpu) = self;
-        let (d_output, d_amount) = (d_output.cpu_mut(), d_amount.cpu_mut());
-        let shift = shift.cpu();
-        cpu.0.shift_gradient(
-            head,
-            members,
-            &shift,
-            output.cpu(),
-            scale.cpu(),
-            d_next.cpu(),
-            d_output,
-            d_amount,
-        );
+        match self {
+            Device::Cpu(cpu) => {
+                let (d_output, d_amount) = (d_output.cpu_mut(), d_amount.cpu_mut());
+                let shift = shift.cpu();
+                cpu.0.shift_gradient(
+                    head,
+                    members,
+                    &shift,
+                    output.cpu(),
+                    scale.cpu(),
+                    d_next.cpu(),
+                    d_output,
+                    d_amount,
+                );
+            }
+            Device::Cuda(gpu) => {
+                let (d_output, d_amount) = (d_output.gpu(), d_amount.gpu());
+                let shift = shift.gpu();
+                gpu.cuda.shift_gradient(
+                    head,
+                    members,
+                    &shift,
+                    output.gpu(),
+                    scale.gpu(),
+                    d_next.gpu(),
+                    d_output,
+                    d_amount,
+                );
+            }
+        }
     }
 
     /// Back through [`Device::evaluate`]: adds to the gradients of (states, actions, next); an empty buffer
@@ -670,13 +953,20 @@ impl Device {
         d_out: &Buffer,
         gradients: [&mut Buffer; 3],
     ) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.evaluate_gradient(
-            program,
-            inputs.map(Buffer::cpu),
-            d_out.cpu(),
-            gradients.map(Buffer::cpu_mut),
-        );
+        match self {
+            Device::Cpu(cpu) => cpu.0.evaluate_gradient(
+                program,
+                inputs.map(Buffer::cpu),
+                d_out.cpu(),
+                gradients.map(Buffer::cpu_mut),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.evaluate_gradient(
+                program,
+                inputs.map(Buffer::gpu),
+                d_out.gpu(),
+                gradients.map(|g| g.gpu()),
+            ),
+        }
     }
 
     /// Back through [`Device::standardize`]: adds the sum over members of `d_inputs` `[members, rows, width]`,
@@ -688,10 +978,18 @@ impl Device {
         d_states: (&mut Buffer, usize),
         d_actions: (&mut Buffer, usize),
     ) {
-        let Device::Cpu(cpu) = self;
-        let (d_states, d_actions) =
-            ((d_states.0.cpu_mut(), d_states.1), (d_actions.0.cpu_mut(), d_actions.1));
-        cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
+        match self {
+            Device::Cpu(cpu) => {
+                let (d_states, d_actions) =
+                    ((d_states.0.cpu_mut(), d_states.1), (d_actions.0.cpu_mut(), d_actions.1));
+                cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
+            }
+            Device::Cuda(gpu) => {
+                let (d_states, d_actions) =
+                    ((d_states.0.gpu(), d_states.1), (d_actions.0.gpu(), d_actions.1));
+                gpu.cuda.standardize_gradient(d_inputs.gpu(), std.gpu(), d_states, d_actions);
+            }
+        }
     }
 
     /// Back through [`Device::normalize`], whose result was `out`: adds to `d_values`.
@@ -705,8 +1003,14 @@ impl Device {
     ) {
         check("gradient of normalized values", d_out.len(), out.len());
         check("gradient of values", d_values.len(), out.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.normalize_gradient(out.gpu(), std.gpu(), limit, d_out.gpu(), d_values.gpu())
+            }
+        }
     }
 
     /// Back through [`Device::squash_to_bounds`]: `values` are those before it.
@@ -719,49 +1023,80 @@ impl Device {
         d_values: &mut Buffer,
     ) {
         check("gradient of squashed values", d_values.len(), values.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.squash_to_bounds_gradient(low.cpu(), high.cpu(), limit, values.cpu(), d_values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.squash_to_bounds_gradient(
+                low.cpu(),
+                high.cpu(),
+                limit,
+                values.cpu(),
+                d_values.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => {
+                gpu.cuda.squash_to_bounds_gradient(low.gpu(), high.gpu(), limit, values.gpu(), d_values.gpu())
+            }
+        }
     }
 
     /// Back through [`Device::clamp`]: `values` are those before it or after it.
     pub fn clamp_gradient(&self, low: &Buffer, high: &Buffer, values: &Buffer, d_values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.clamp_gradient(low.gpu(), high.gpu(), values.gpu(), d_values.gpu()),
+        }
     }
 
     /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
     pub fn still_running(&self, status: &Buffer<u32>, values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.still_running(status.cpu(), values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.still_running(status.cpu(), values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.still_running(status.gpu(), values.gpu()),
+        }
     }
 
     /// to ← to + from
     pub fn add(&self, from: &Buffer, to: &mut Buffer) {
         check("sum", to.len(), from.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.add(from.cpu(), to.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.add(from.cpu(), to.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.add(from.gpu(), to.gpu()),
+        }
     }
 
     /// Each column of `values` ← times its factor.
     pub fn scale_columns(&self, factors: &Buffer, values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.scale_columns(factors.cpu(), values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.scale_columns(factors.cpu(), values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.scale_columns(factors.gpu(), values.gpu()),
+        }
     }
 
     /// Each member's part of `values` is shortened to a norm of at most `limit`.
     pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.clip_norm(members, limit, values.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.clip_norm(members, limit, values.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.clip_norm(members, limit, values.gpu()),
+        }
     }
 }
 
 impl<'a> Shift<'a> {
+    fn gpu(&self) -> Shift<'a, Memory> {
+        Shift { amount: self.amount.gpu(), power: self.power, noise: self.noise.gpu() }
+    }
+
     fn cpu(&self) -> Shift<'a, [f32]> {
         Shift { amount: self.amount.cpu(), power: self.power, noise: self.noise.cpu() }
     }
 }
 
 impl<'a> Input<'a> {
+    fn gpu(self) -> Input<'a, Memory> {
+        match self {
+            Input::Shared(b) => Input::Shared(b.gpu()),
+            Input::PerMember(b) => Input::PerMember(b.gpu()),
+        }
+    }
+
     fn cpu(self) -> Input<'a, [f32]> {
         match self {
             Input::Shared(b) => Input::Shared(b.cpu()),
@@ -776,7 +1111,7 @@ fn check(what: &str, len: usize, expected: usize) {
 }
 
 fn check_ensemble(shape: &Shape, params: &Buffer, input: Input<'_>, rows: usize) {
-    check("parameters", params.len(), shape.members * shape.parameters());
+    check("parameters", params.len(), shape.members * shape.stride());
     match input {
         Input::Shared(x) => check("shared input", x.len(), rows * shape.inputs()),
         Input::PerMember(x) => check("input per member", x.len(), shape.members * rows * shape.inputs()),

@@ -15,8 +15,12 @@ impl Device {
     pub fn squash(&self, output: &Buffer, noise: &Buffer, actions: &mut Buffer, log_probs: &mut Buffer) {
         check("actor's outputs", output.len(), 2 * actions.len());
         check("noise of actions", noise.len(), actions.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.squash(output.cpu(), noise.cpu(), actions.cpu_mut(), log_probs.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.squash(output.cpu(), noise.cpu(), actions.cpu_mut(), log_probs.cpu_mut())
+            }
+            Device::Cuda(gpu) => gpu.cuda.squash(output.gpu(), noise.gpu(), actions.gpu(), log_probs.gpu()),
+        }
     }
 
     /// Back through [`Device::squash`]: dL/d(output) of L = f(actions) + α · mean ln π, where α is e to the
@@ -35,16 +39,26 @@ impl Device {
     ) {
         check("actor's outputs", output.len(), 2 * actions.len());
         check("gradient of the actor's outputs", d_output.len(), output.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.squash_gradient(
-            rows,
-            output.cpu(),
-            noise.cpu(),
-            actions.cpu(),
-            (d_critic_inputs.cpu(), width),
-            log_temperature.cpu()[0].exp(),
-            d_output.cpu_mut(),
-        );
+        match self {
+            Device::Cpu(cpu) => cpu.0.squash_gradient(
+                rows,
+                output.cpu(),
+                noise.cpu(),
+                actions.cpu(),
+                (d_critic_inputs.cpu(), width),
+                log_temperature.cpu()[0].exp(),
+                d_output.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.squash_gradient(
+                rows,
+                output.gpu(),
+                noise.gpu(),
+                actions.gpu(),
+                (d_critic_inputs.gpu(), width),
+                log_temperature.gpu(),
+                d_output.gpu(),
+            ),
+        }
     }
 
     /// What critics should have said, `[rows]`: y = r + γ · continues · (minₖ Qₖ(s', a') − α ln π(a')), from
@@ -62,14 +76,22 @@ impl Device {
     ) {
         check("rewards", rewards.len(), targets.len());
         check("log probabilities", log_probs.len(), targets.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.td_target(
-            discount,
-            [rewards.cpu(), continues.cpu(), log_probs.cpu()],
-            values.cpu(),
-            log_temperature.cpu()[0].exp(),
-            targets.cpu_mut(),
-        );
+        match self {
+            Device::Cpu(cpu) => cpu.0.td_target(
+                discount,
+                [rewards.cpu(), continues.cpu(), log_probs.cpu()],
+                values.cpu(),
+                log_temperature.cpu()[0].exp(),
+                targets.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.td_target(
+                discount,
+                [rewards.gpu(), continues.gpu(), log_probs.gpu()],
+                values.gpu(),
+                log_temperature.gpu(),
+                targets.gpu(),
+            ),
+        }
     }
 
     /// Mean squared error of each critic's `values` `[critics, rows]` into `losses` `[critics]`, and its
@@ -83,8 +105,14 @@ impl Device {
     ) {
         check("values", values.len(), losses.len() * targets.len());
         check("gradient of values", d_values.len(), values.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.squared_error(values.cpu(), targets.cpu(), d_values.cpu_mut(), losses.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.squared_error(values.cpu(), targets.cpu(), d_values.cpu_mut(), losses.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.squared_error(values.gpu(), targets.gpu(), d_values.gpu(), losses.gpu())
+            }
+        }
     }
 
     /// The actor's loss, mean (α ln π − minₖ Qₖ), and the mean ln π into `losses` `[2]`; the gradient by the
@@ -99,9 +127,22 @@ impl Device {
     ) {
         check("gradient of values", d_values.len(), values.len());
         check("actor's losses", losses.len(), 2);
-        let Device::Cpu(cpu) = self;
-        let temperature = log_temperature.cpu()[0].exp();
-        cpu.0.actor_loss(values.cpu(), log_probs.cpu(), temperature, d_values.cpu_mut(), losses.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let temperature = log_temperature.cpu()[0].exp();
+                cpu.0.actor_loss(
+                    values.cpu(),
+                    log_probs.cpu(),
+                    temperature,
+                    d_values.cpu_mut(),
+                    losses.cpu_mut(),
+                );
+            }
+            Device::Cuda(gpu) => {
+                let temperature = log_temperature.gpu();
+                gpu.cuda.actor_loss(values.gpu(), log_probs.gpu(), temperature, d_values.gpu(), losses.gpu());
+            }
+        }
     }
 
     /// Gradient by ln α of the temperature's loss −α (mean ln π + target entropy); `losses` are those of
@@ -113,8 +154,20 @@ impl Device {
         log_temperature: &Buffer,
         gradient: &mut Buffer,
     ) {
-        let temperature = log_temperature.cpu()[0].exp();
-        gradient.cpu_mut()[0] = -temperature * (losses.cpu()[1] as f32 + target_entropy);
+        match self {
+            Device::Cpu(_) => {
+                let temperature = log_temperature.cpu()[0].exp();
+                gradient.cpu_mut()[0] = -temperature * (losses.cpu()[1] as f32 + target_entropy);
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.temperature_gradient(
+                    target_entropy,
+                    losses.gpu(),
+                    log_temperature.gpu(),
+                    gradient.gpu(),
+                );
+            }
+        }
     }
 
     /// One of the choices for every row, ε-greedy: the one of the highest sum of the networks' `values`
@@ -131,8 +184,14 @@ impl Device {
     ) {
         let rows = choices.len();
         check("values of choices", values.len() % (rows * options), 0);
-        let Device::Cpu(cpu) = self;
-        cpu.0.choose(values.cpu(), options, epsilon, stream.key(), step.0.cpu()[0], choices.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.0.choose(values.cpu(), options, epsilon, stream.key(), step.0.cpu()[0], choices.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.choose(values.gpu(), options, epsilon, stream.key(), step.0.gpu(), choices.gpu())
+            }
+        }
     }
 
     /// What each choice is worth by where it leads, scores `[rows, choices]`:
@@ -151,9 +210,16 @@ impl Device {
         check("rewards", rewards.len(), scores.len());
         check("ends", ended.len(), scores.len());
         check("values of choices", values.len() % (scores.len() * options), 0);
-        let Device::Cpu(cpu) = self;
-        let steps = [rewards.cpu(), ended.cpu()];
-        cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let steps = [rewards.cpu(), ended.cpu()];
+                cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
+            }
+            Device::Cuda(gpu) => {
+                let steps = [rewards.gpu(), ended.gpu()];
+                gpu.cuda.look_ahead((scale, discount), steps, values.gpu(), options, scores.gpu());
+            }
+        }
     }
 
     /// What networks should have said, `[rows]`, by clipped double Q-learning:
@@ -171,9 +237,28 @@ impl Device {
         check("rewards", rewards.len(), targets.len());
         check("target values", target.len(), online.len());
         check("values of choices", target.len() % (targets.len() * options), 0);
-        let Device::Cpu(cpu) = self;
-        let steps = [rewards.cpu(), continues.cpu()];
-        cpu.0.double_q_target(discount, steps, [online.cpu(), target.cpu()], options, targets.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let steps = [rewards.cpu(), continues.cpu()];
+                cpu.0.double_q_target(
+                    discount,
+                    steps,
+                    [online.cpu(), target.cpu()],
+                    options,
+                    targets.cpu_mut(),
+                );
+            }
+            Device::Cuda(gpu) => {
+                let steps = [rewards.gpu(), continues.gpu()];
+                gpu.cuda.double_q_target(
+                    discount,
+                    steps,
+                    [online.gpu(), target.gpu()],
+                    options,
+                    targets.gpu(),
+                );
+            }
+        }
     }
 
     /// Mean squared error of each network's value of what was chosen into `losses` `[networks]`, and its
@@ -188,21 +273,32 @@ impl Device {
     ) {
         check("choices", choices.len(), targets.len());
         check("gradient of values", d_values.len(), values.len());
-        let Device::Cpu(cpu) = self;
-        let (values, choices, targets) = (values.cpu(), choices.cpu(), targets.cpu());
-        cpu.0.choice_error(values, choices, targets, d_values.cpu_mut(), losses.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => {
+                let (values, choices, targets) = (values.cpu(), choices.cpu(), targets.cpu());
+                cpu.0.choice_error(values, choices, targets, d_values.cpu_mut(), losses.cpu_mut());
+            }
+            Device::Cuda(gpu) => {
+                let (values, choices, targets) = (values.gpu(), choices.gpu(), targets.gpu());
+                gpu.cuda.choice_error(values, choices, targets, d_values.gpu(), losses.gpu());
+            }
+        }
     }
 
     /// target ← target + rate · (params − target)
     pub fn polyak(&self, rate: f32, params: &Buffer, target: &mut Buffer) {
         check("target parameters", target.len(), params.len());
-        let Device::Cpu(cpu) = self;
-        cpu.0.polyak(rate, params.cpu(), target.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.polyak(rate, params.cpu(), target.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.polyak(rate, params.gpu(), target.gpu()),
+        }
     }
 
     /// out `[rows, Σ widths]` ← the columns of several matrices side by side.
     pub fn join<const N: usize>(&self, parts: [(&Buffer, usize); N], out: &mut Buffer) {
-        let Device::Cpu(cpu) = self;
-        cpu.0.join(parts.map(|(data, width)| (data.cpu(), width)), out.cpu_mut());
+        match self {
+            Device::Cpu(cpu) => cpu.0.join(parts.map(|(data, width)| (data.cpu(), width)), out.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.join(&parts.map(|(data, width)| (data.gpu(), width)), out.gpu()),
+        }
     }
 }

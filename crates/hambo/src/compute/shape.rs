@@ -17,8 +17,8 @@ pub enum Activation {
 
 /// An ensemble of fully connected networks of one architecture.
 ///
-/// The parameters of all members lie in one buffer `[members, parameters]`; those of a member are, layer
-/// after layer, the weights `[inputs, outputs]` row-major and then the biases `[outputs]`.
+/// The parameters of all members lie in one buffer `[members, stride]`; those of a member are, layer after
+/// layer, the weights `[inputs, outputs]` row-major and then the biases `[outputs]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Number of networks, K.
@@ -86,6 +86,29 @@ impl Shape {
     /// Number of parameters of one member.
     pub fn parameters(&self) -> usize {
         self.widths.windows(2).map(|w| w[0] * w[1] + w[1]).sum()
+    }
+
+    /// Distance from the parameters of one member to those of the next. A few zeros between them let every
+    /// member start where vector loads can.
+    pub fn stride(&self) -> usize {
+        match self.members {
+            1 => self.parameters(),
+            _ => self.parameters().next_multiple_of(4),
+        }
+    }
+
+    /// `[members, parameters]` → `[members, stride]`
+    pub fn spread(&self, dense: &[f32]) -> Vec<f32> {
+        let mut params = vec![0.0; self.members * self.stride()];
+        for (to, from) in params.chunks_exact_mut(self.stride()).zip(dense.chunks_exact(self.parameters())) {
+            to[..from.len()].copy_from_slice(from);
+        }
+        params
+    }
+
+    /// `[members, stride]` → `[members, parameters]`
+    pub fn dense(&self, params: &[f32]) -> Vec<f32> {
+        params.chunks_exact(self.stride()).flat_map(|member| &member[..self.parameters()]).copied().collect()
     }
 
     pub(crate) fn widest(&self) -> usize {

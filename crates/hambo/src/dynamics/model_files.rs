@@ -60,7 +60,7 @@ impl Bnn {
 
         let tensor_path = folder.join(TENSORS);
         let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
-        let params = device.download(&self.ensemble.params);
+        let params = shape.dense(&device.download(&self.ensemble.params));
         let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
         let tensor = TensorView::new(Dtype::F32, vec![shape.members, shape.parameters()], &bytes);
         let tensors = safetensors::serialize([(PARAMS, tensor.map_err(problem)?)], None).map_err(problem)?;
@@ -139,7 +139,7 @@ impl Bnn {
             action_dim: d.action_dim,
             inputs: d.inputs,
             targets: d.targets,
-            ensemble: Ensemble { shape, params: device.adopt(params) },
+            ensemble: Ensemble { params: device.adopt(shape.spread(&params)), shape },
             head: d.head,
             tau: d.tau,
             report: d.report,

@@ -8,14 +8,14 @@ use crate::rng::Stream;
 pub struct Ensemble {
     /// Architecture and number of members.
     pub shape: Shape,
-    /// `[members, parameters]`
+    /// `[members, stride]`, see [`Shape`].
     pub params: Buffer,
 }
 
 impl Ensemble {
     /// Random weights and biases, uniform in ±1/√inputs; every member has its own.
     pub fn random(device: &Device, shape: Shape, stream: Stream) -> Self {
-        let mut params = Vec::with_capacity(shape.members * shape.parameters());
+        let mut params = Vec::with_capacity(shape.members * shape.stride());
         for member in 0..shape.members {
             let mut generator = stream.index(member as u64).generator();
             for (_, layer) in shape.layers() {
@@ -23,6 +23,7 @@ impl Ensemble {
                 let n = layer.inputs * layer.outputs + layer.outputs;
                 params.extend((0..n).map(|_| generator.range(-bound, bound) as f32));
             }
+            params.resize((member + 1) * shape.stride(), 0.0);
         }
         Ensemble { params: device.adopt(params), shape }
     }
@@ -108,8 +109,7 @@ impl Optimiser {
 
     /// params ← params − Adam(gradient)
     pub fn step(&mut self, device: &Device, params: &mut Buffer, gradient: &Buffer) {
-        device.adam(&self.adam, &self.step, params, gradient, &mut self.moments);
-        device.advance(&mut self.step);
+        device.adam(&self.adam, &mut self.step, params, gradient, &mut self.moments);
     }
 
     /// Moves all particles of an ensemble along the SVGD direction.
@@ -118,12 +118,11 @@ impl Optimiser {
         device.svgd_adam(
             svgd,
             &self.adam,
-            &self.step,
+            &mut self.step,
             members,
             &mut ensemble.params,
             gradient,
             &mut self.moments,
         );
-        device.advance(&mut self.step);
     }
 }

@@ -91,7 +91,7 @@ impl Dqn {
         let shape =
             Shape::new(2, [&[seen], settings.hidden.as_slice(), &[options]].concat(), Activation::Relu)?;
         let networks = || Ensemble::random(device, shape.clone(), stream);
-        let parameters = 2 * shape.parameters();
+        let parameters = 2 * shape.stride();
         Ok(Dqn {
             networks: networks(),
             target_networks: networks(),

@@ -1,6 +1,6 @@
 //! What was tried, kept on the device to learn from.
 
-use crate::compute::{Buffer, Counter, Device};
+use crate::compute::{Buffer, Counter, Device, Number};
 use crate::rng::Stream;
 
 /// Lengths of what goes into a transition.
@@ -33,7 +33,7 @@ pub struct Batch<A = f32> {
     pub next_contexts: Buffer,
 }
 
-impl<A: Default + Copy + Send + Sync> Batch<A> {
+impl<A: Number> Batch<A> {
     pub(super) fn new(device: &Device, widths: Widths, rows: usize) -> Self {
         let columns = |width: usize| device.zeros(rows * width);
         Batch {
@@ -70,7 +70,7 @@ pub struct Replay<A = f32> {
     next: Buffer<u32>,
 }
 
-impl<A: Default + Copy + Send + Sync> Replay<A> {
+impl<A: Number> Replay<A> {
     /// Room for `capacity` rows, drawn `batch` at a time.
     pub fn new(device: &Device, widths: Widths, capacity: usize, batch: usize) -> Self {
         let columns = |width: usize| device.zeros(capacity * width);

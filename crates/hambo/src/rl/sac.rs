@@ -135,7 +135,7 @@ impl Sac {
         let actor = Shape::new(1, actor, Activation::Relu)?;
         let critics = Shape::new(2, [&[seen], hidden, &[1]].concat(), Activation::Relu)?;
         let network = |shape: &Shape, name| Ensemble::random(device, shape.clone(), stream.child(name));
-        let (parameters, twin_parameters) = (actor.parameters(), 2 * critics.parameters());
+        let (parameters, twin_parameters) = (actor.parameters(), 2 * critics.stride());
         let optimiser = |rate, parameters| Optimiser::new(device, Adam::constant(rate), parameters);
         Ok(Sac {
             actor: network(&actor, "actor"),

@@ -179,7 +179,7 @@ impl Cpu {
                     _ => &activations[l - 1].cpu()[member * rows * layer.inputs..][..rows * layer.inputs],
                 };
                 let delta = &deltas[l].cpu()[member * rows * layer.outputs..][..rows * layer.outputs];
-                let start = member * shape.parameters() + layer.offset;
+                let start = member * shape.stride() + layer.offset;
                 // SAFETY: columns of different units do not overlap; `strided_product` writes these alone.
                 unsafe {
                     strided_product(
@@ -219,8 +219,7 @@ fn with_parts<R>(buffers: &mut [Buffer], work: impl FnOnce(&[Parts<'_, f32>]) ->
 }
 
 fn member_params<'a>(shape: &Shape, params: &'a [f32], member: usize) -> &'a [f32] {
-    let n = shape.parameters();
-    &params[member * n..(member + 1) * n]
+    &params[member * shape.stride()..][..shape.parameters()]
 }
 
 /// out = activation(x · W + b)

@@ -1,0 +1,673 @@
+//! Starts the kernels of `kernels.cu`, all but those of reinforcement learning.
+
+use super::{Argument, Cuda, Grid, Memory, launch, lock};
+use crate::compute::{Adam, Gaussian, Kernel, Power, Shift, Step, Svgd};
+use crate::expression::{Input, Instruction, Program};
+use std::sync::Arc;
+
+/// All kernels of `kernels.cu`.
+pub(super) const NAMES: &[&str] = &[
+    "uniform_indices",
+    "normals",
+    "advance",
+    "gather",
+    "join",
+    "add",
+    "scale_columns",
+    "sum_parts",
+    "polyak",
+    "adam",
+    "svgd_weights",
+    "svgd_alone",
+    "svgd_direction",
+    "svgd_adam_1",
+    "svgd_adam_2",
+    "svgd_adam_3",
+    "svgd_adam_4",
+    "svgd_adam_5",
+    "svgd_adam_6",
+    "svgd_adam_7",
+    "svgd_adam_8",
+    "clip_norm",
+    "gaussian_nll",
+    "moments",
+    "standardize",
+    "standardize_gradient",
+    "propagate",
+    "shift_gradient",
+    "account",
+    "still_running",
+    "clamp",
+    "clamp_gradient",
+    "normalize",
+    "normalize_gradient",
+    "squash_to_bounds",
+    "squash_to_bounds_gradient",
+    "evaluate",
+    "evaluate_gradient",
+    "squash",
+    "squash_gradient",
+    "td_target",
+    "squared_error",
+    "actor_loss",
+    "temperature_gradient",
+    "choose",
+    "look_ahead",
+    "double_q_target",
+    "choice_error",
+];
+
+/// Particles up to whose number the direction and Adam's step are one kernel.
+const FUSED: [&str; 8] = [
+    "svgd_adam_1",
+    "svgd_adam_2",
+    "svgd_adam_3",
+    "svgd_adam_4",
+    "svgd_adam_5",
+    "svgd_adam_6",
+    "svgd_adam_7",
+    "svgd_adam_8",
+];
+/// Most parts in which a sum is taken, and most members that have one.
+pub(super) const MOST_PARTS: usize = 256;
+pub(super) const MOST_MEMBERS: usize = 1024;
+/// Parts in which distances of parameters are summed.
+const PARTS: usize = 26;
+/// Longest tape that a thread has room for, as in `kernels.cu`.
+const LONGEST_TAPE: usize = 256;
+
+#[repr(C)]
+struct AdamNumbers {
+    rate: f32,
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+    log_beta1: f32,
+    log_beta2: f32,
+    decay_steps: u32,
+}
+#[repr(C)]
+struct SvgdNumbers {
+    length_scale: f32,
+    prior: f32,
+    scale: f32,
+}
+#[repr(C)]
+struct Rows {
+    values: [u64; 3],
+    widths: [u32; 3],
+}
+// SAFETY: the same fields in the same order as in `kernels.cu`.
+unsafe impl Argument for AdamNumbers {}
+unsafe impl Argument for SvgdNumbers {}
+unsafe impl Argument for Rows {}
+
+impl From<&Adam> for AdamNumbers {
+    fn from(a: &Adam) -> Self {
+        AdamNumbers {
+            rate: a.rate,
+            beta1: a.beta1,
+            beta2: a.beta2,
+            epsilon: a.epsilon,
+            log_beta1: f64::from(a.beta1).ln() as f32,
+            log_beta2: f64::from(a.beta2).ln() as f32,
+            decay_steps: a.decay_steps.map_or(0, |steps| steps.max(1)),
+        }
+    }
+}
+
+/// Weights of gradients and parameters in the SVGD direction, and what they are computed from.
+pub(super) struct SvgdRoom {
+    members: usize,
+    weights: Memory,
+    partials: Memory,
+    ticket: Memory,
+}
+
+/// A program on the device.
+pub(super) struct Tape {
+    instructions: Memory,
+    length: u32,
+    outputs: Memory,
+}
+
+impl Memory {
+    /// Number of 32-bit words.
+    pub(super) fn words(&self) -> usize {
+        self.bytes / 4
+    }
+}
+
+impl Cuda {
+    pub fn advance(&self, counter: &Memory) {
+        let one = Grid { blocks: [1, 1, 1], threads: 1, shared: 0 };
+        launch!(self, "advance", one, counter.address, 1u32);
+    }
+
+    pub fn gather(&self, from: &Memory, width: usize, indices: &Memory, out: &Memory) {
+        let n = out.words();
+        let grid = Grid::over(n);
+        launch!(self, "gather", grid, n as u32, out.address, from.address, width as u32, indices.address);
+    }
+
+    pub fn uniform_indices(&self, key: [u32; 2], step: &Memory, below: u32, out: &Memory) {
+        let n = out.words();
+        let grid = Grid::over(n.div_ceil(4));
+        launch!(self, "uniform_indices", grid, n as u32, out.address, key[0], key[1], step.address, below);
+    }
+
+    pub fn normals(&self, key: [u32; 2], step: &Memory, out: &Memory) {
+        let n = out.words();
+        let grid = Grid::over(n.div_ceil(4));
+        launch!(self, "normals", grid, n as u32, out.address, key[0], key[1], step.address);
+    }
+
+    pub fn add(&self, from: &Memory, to: &Memory) {
+        let n = to.words();
+        launch!(self, "add", Grid::over(n), n as u32, to.address, from.address);
+    }
+
+    pub fn scale_columns(&self, factors: &Memory, values: &Memory) {
+        let n = values.words();
+        let width = factors.words() as u32;
+        launch!(self, "scale_columns", Grid::over(n), n as u32, values.address, width, factors.address);
+    }
+
+    pub fn adam(
+        &self,
+        adam: &Adam,
+        step: &Memory,
+        params: &Memory,
+        gradient: &Memory,
+        m: &Memory,
+        v: &Memory,
+    ) {
+        let n = params.words();
+        let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));
+        let (params, gradient) = (params.address, gradient.address);
+        let (m, v, step, ticket) = (m.address, v.address, step.address, self.tickets);
+        launch!(self, "adam", grid, n as u32, params, gradient, m, v, adam, step, ticket);
+    }
+
+    /// Leaves the weights of the SVGD direction in the room made for them, and gives their address.
+    fn svgd_weights(self: &Arc<Self>, svgd: &Svgd, members: usize, params: &Memory) -> u64 {
+        let mut room = lock(&self.svgd);
+        if room.as_ref().is_none_or(|room| room.members != members) {
+            let pairs = members * (members - 1) / 2;
+            *room = Some(SvgdRoom {
+                members,
+                weights: self.zeros(2 * members * members * 4),
+                partials: self.zeros(pairs * PARTS * 8),
+                ticket: self.zeros(4),
+            });
+        }
+        let Some(room) = &*room else { return 0 };
+        let numbers = |length_scale| SvgdNumbers {
+            length_scale,
+            prior: svgd.prior_temperature,
+            scale: svgd.likelihood_scale,
+        };
+        let length_scale = match svgd.kernel {
+            Kernel::Rbf { length_scale } => Some(length_scale),
+            Kernel::Median => Some(0.0),
+            Kernel::None => None,
+        };
+        let weights = room.weights.address;
+        match length_scale.filter(|_| members > 1) {
+            None => {
+                let grid = Grid::over(members * members);
+                launch!(self, "svgd_alone", grid, members as u32, numbers(0.0), weights);
+            }
+            Some(length_scale) => {
+                let pairs = members * (members - 1) / 2;
+                let n = (params.words() / members) as u32;
+                let blocks = [PARTS as u32, pairs as u32, 1];
+                let grid = Grid { blocks, threads: 512, shared: 2 * 8 * pairs as u32 };
+                let (partials, ticket) = (room.partials.address, room.ticket.address);
+                launch!(
+                    self,
+                    "svgd_weights",
+                    grid,
+                    n,
+                    members as u32,
+                    params.address,
+                    numbers(length_scale),
+                    partials,
+                    ticket,
+                    weights
+                );
+            }
+        }
+        weights
+    }
+
+    pub fn svgd_direction(
+        self: &Arc<Self>,
+        svgd: &Svgd,
+        members: usize,
+        params: &Memory,
+        gradient: &Memory,
+        out: &Memory,
+    ) {
+        let weights = self.svgd_weights(svgd, members, params);
+        let n = params.words() / members;
+        let (grid, members) = (Grid::over(n), members as u32);
+        let (params, gradient) = (params.address, gradient.address);
+        launch!(self, "svgd_direction", grid, n as u32, members, params, gradient, weights, out.address);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn svgd_adam(
+        self: &Arc<Self>,
+        svgd: &Svgd,
+        adam: &Adam,
+        step: &Memory,
+        members: usize,
+        params: &Memory,
+        gradient: &Memory,
+        m: &Memory,
+        v: &Memory,
+    ) {
+        let Some(&kernel) = FUSED.get(members - 1) else {
+            let direction = self.allocate(params.bytes);
+            self.svgd_direction(svgd, members, params, gradient, &direction);
+            return self.adam(adam, step, params, &direction, m, v);
+        };
+        let weights = self.svgd_weights(svgd, members, params);
+        let n = params.words() / members;
+        let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));
+        let (params, gradient, m, v) = (params.address, gradient.address, m.address, v.address);
+        let (step, ticket) = (step.address, self.tickets);
+        launch!(self, kernel, grid, n as u32, params, gradient, m, v, adam, step, ticket, weights);
+    }
+
+    pub fn clip_norm(&self, members: usize, limit: f32, values: &Memory) {
+        let n = (values.words() / members) as u32;
+        launch!(self, "clip_norm", Grid::blocks(members), n, values.address, limit);
+    }
+
+    pub fn gaussian_nll(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        output: &Memory,
+        targets: &Memory,
+        d_output: Option<&Memory>,
+        losses: &Memory,
+    ) {
+        let rows = (targets.words() / head.dims) as u32;
+        let d_output = d_output.map_or(0, |d| d.address);
+        let blocks = targets.words().div_ceil(256).min(MOST_PARTS) as u32;
+        assert!(members <= MOST_MEMBERS, "members of a likelihood");
+        launch!(
+            self,
+            "gaussian_nll",
+            Grid { blocks: [blocks, members as u32, 1], threads: 256, shared: 0 },
+            rows,
+            head.dims as u32,
+            head.floor,
+            output.address,
+            targets.address,
+            d_output,
+            losses.address,
+            self.partials,
+            self.tickets
+        );
+    }
+
+    pub fn moments(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        output: &Memory,
+        mean: &Memory,
+        epistemic: &Memory,
+        aleatoric: &Memory,
+    ) {
+        let n = mean.words();
+        launch!(
+            self,
+            "moments",
+            Grid::over(n),
+            (n / head.dims) as u32,
+            head.dims as u32,
+            head.floor,
+            members as u32,
+            output.address,
+            mean.address,
+            epistemic.address,
+            aleatoric.address
+        );
+    }
+
+    pub fn standardize(
+        &self,
+        [states, actions]: [(&Memory, usize); 2],
+        mean: &Memory,
+        std: &Memory,
+        out: &Memory,
+    ) {
+        let n = out.words();
+        launch!(
+            self,
+            "standardize",
+            Grid::over(n),
+            (n / (states.1 + actions.1)) as u32,
+            states.0.address,
+            states.1 as u32,
+            actions.0.address,
+            actions.1 as u32,
+            mean.address,
+            std.address,
+            out.address
+        );
+    }
+
+    pub fn standardize_gradient(
+        &self,
+        d_inputs: &Memory,
+        std: &Memory,
+        d_states: (&Memory, usize),
+        d_actions: (&Memory, usize),
+    ) {
+        let rows = d_states.0.words() / d_states.1;
+        let n = rows * std.words();
+        launch!(
+            self,
+            "standardize_gradient",
+            Grid::over(n),
+            rows as u32,
+            (d_inputs.words() / n) as u32,
+            d_inputs.address,
+            std.address,
+            d_states.0.address,
+            d_states.1 as u32,
+            d_actions.0.address,
+            d_actions.1 as u32
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn propagate(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        step: &Step<'_, Memory, Memory>,
+        output: &Memory,
+        (scale, offset): (&Memory, &Memory),
+        relative: bool,
+        states: &Memory,
+        next: &Memory,
+    ) {
+        let (n, ds) = (states.words(), scale.words());
+        let (mut noise, mut chosen, mut amount, mut squared) = (None, 0, 0, 0);
+        let kind = match step {
+            Step::Mean => 0u32,
+            Step::Moments { noise: drawn } => {
+                noise = Some(*drawn);
+                1
+            }
+            Step::Chosen { members, noise: drawn } => {
+                (noise, chosen) = (Some(*drawn), members.address);
+                2
+            }
+            Step::Shifted(shift) => {
+                (noise, amount, squared) = (Some(shift.noise), shift.amount.address, power(shift.power));
+                3
+            }
+            Step::Own { noise: drawn } => {
+                noise = Some(*drawn);
+                4
+            }
+        };
+        launch!(
+            self,
+            "propagate",
+            Grid::over(n),
+            (n / ds) as u32,
+            ds as u32,
+            head.dims as u32,
+            head.floor,
+            members as u32,
+            kind,
+            output.address,
+            scale.address,
+            offset.address,
+            u32::from(relative),
+            states.address,
+            next.address,
+            noise.map_or(0, |noise| noise.address),
+            noise.map_or(1, |noise| noise.words() as u32),
+            chosen,
+            amount,
+            squared
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn shift_gradient(
+        &self,
+        head: &Gaussian,
+        members: usize,
+        shift: &Shift<'_, Memory>,
+        output: &Memory,
+        scale: &Memory,
+        d_next: &Memory,
+        d_output: &Memory,
+        d_amount: &Memory,
+    ) {
+        let (n, ds) = (d_next.words(), scale.words());
+        launch!(
+            self,
+            "shift_gradient",
+            Grid::over(n),
+            (n / ds) as u32,
+            ds as u32,
+            head.dims as u32,
+            head.floor,
+            members as u32,
+            output.address,
+            scale.address,
+            d_next.address,
+            shift.noise.address,
+            shift.noise.words() as u32,
+            shift.amount.address,
+            power(shift.power),
+            d_output.address,
+            d_amount.address
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn account(
+        &self,
+        discount: f32,
+        rewards: &Memory,
+        ended: Option<&Memory>,
+        states: &Memory,
+        next: &Memory,
+        returns: &Memory,
+        lowest: &Memory,
+        status: &Memory,
+    ) {
+        let rows = rewards.words();
+        launch!(
+            self,
+            "account",
+            Grid::over(rows),
+            rows as u32,
+            (states.words() / rows) as u32,
+            discount,
+            rewards.address,
+            ended.map_or(0, |e| e.address),
+            states.address,
+            next.address,
+            returns.address,
+            lowest.address,
+            status.address
+        );
+    }
+
+    pub fn still_running(&self, status: &Memory, values: &Memory) {
+        let rows = status.words();
+        let width = (values.words() / rows) as u32;
+        launch!(self, "still_running", Grid::over(rows), rows as u32, width, values.address, status.address);
+    }
+
+    pub fn clamp(&self, low: &Memory, high: &Memory, values: &Memory) {
+        let (n, width) = (values.words(), low.words() as u32);
+        let (low, high) = (low.address, high.address);
+        launch!(self, "clamp", Grid::over(n), n as u32, values.address, width, low, high);
+    }
+
+    pub fn clamp_gradient(&self, low: &Memory, high: &Memory, values: &Memory, d_values: &Memory) {
+        let (n, width) = (values.words(), low.words() as u32);
+        let (grid, low, high) = (Grid::over(n), low.address, high.address);
+        launch!(self, "clamp_gradient", grid, n as u32, d_values.address, values.address, width, low, high);
+    }
+
+    pub fn normalize(&self, values: &Memory, (mean, std): (&Memory, &Memory), limit: f64, out: &Memory) {
+        let (n, width) = (values.words(), (mean.bytes / 8) as u32);
+        let (grid, mean, std) = (Grid::over(n), mean.address, std.address);
+        launch!(self, "normalize", grid, n as u32, out.address, values.address, width, mean, std, limit);
+    }
+
+    pub fn normalize_gradient(
+        &self,
+        out: &Memory,
+        std: &Memory,
+        limit: f64,
+        d_out: &Memory,
+        d_values: &Memory,
+    ) {
+        let (n, width) = (out.words(), (std.bytes / 8) as u32);
+        let (grid, d_values, limit) = (Grid::over(n), d_values.address, limit as f32);
+        let (out, d_out, std) = (out.address, d_out.address, std.address);
+        launch!(self, "normalize_gradient", grid, n as u32, d_values, out, d_out, width, std, limit);
+    }
+
+    pub fn squash_to_bounds(&self, low: &Memory, high: &Memory, limit: f32, values: &Memory) {
+        let (n, width) = (values.words(), low.words() as u32);
+        let (grid, low, high) = (Grid::over(n), low.address, high.address);
+        launch!(self, "squash_to_bounds", grid, n as u32, values.address, width, low, high, limit);
+    }
+
+    pub fn squash_to_bounds_gradient(
+        &self,
+        low: &Memory,
+        high: &Memory,
+        limit: f32,
+        values: &Memory,
+        d_values: &Memory,
+    ) {
+        let (n, width) = (values.words(), low.words() as u32);
+        let (low, high, kernel) = (low.address, high.address, "squash_to_bounds_gradient");
+        let (values, d_values) = (values.address, d_values.address);
+        launch!(self, kernel, Grid::over(n), n as u32, d_values, values, width, low, high, limit);
+    }
+
+    /// Calls `with` with the program as it lies on the device.
+    fn with_tape(self: &Arc<Self>, program: &Program, with: impl FnOnce(&Tape)) {
+        if program.instructions().len() > LONGEST_TAPE {
+            return self.fail(format!(
+                "\"{program}\" has {} instructions, and a GPU takes {LONGEST_TAPE}; use --device cpu",
+                program.instructions().len()
+            ));
+        }
+        let mut tapes = lock(&self.tapes);
+        let tape = tapes
+            .entry(format!("{:?} {:?}", program.instructions(), program.outputs()))
+            .or_insert_with(|| {
+                let instructions: Vec<u32> = program.instructions().iter().flat_map(encode).collect();
+                let outputs: Vec<u32> = program.outputs().iter().map(|&i| i as u32).collect();
+                Tape {
+                    length: program.instructions().len() as u32,
+                    instructions: self.upload(&instructions),
+                    outputs: self.upload(&outputs),
+                }
+            });
+        with(tape);
+    }
+
+    pub fn evaluate(
+        self: &Arc<Self>,
+        program: &Program,
+        states: &Memory,
+        actions: &Memory,
+        next: &Memory,
+        out: &Memory,
+    ) {
+        let inputs = [states, actions, next];
+        let width = program.outputs().len();
+        let rows = out.words() / width;
+        self.with_tape(program, |tape| {
+            launch!(
+                self,
+                "evaluate",
+                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+                rows as u32,
+                tape.instructions.address,
+                tape.length,
+                tape.outputs.address,
+                width as u32,
+                row_views(inputs, rows),
+                out.address
+            );
+        });
+    }
+
+    pub fn evaluate_gradient(
+        self: &Arc<Self>,
+        program: &Program,
+        inputs: [&Memory; 3],
+        d_out: &Memory,
+        gradients: [&Memory; 3],
+    ) {
+        let width = program.outputs().len();
+        let rows = d_out.words() / width;
+        let [d_states, d_actions, d_next] = gradients.map(|g| g.address);
+        self.with_tape(program, |tape| {
+            launch!(
+                self,
+                "evaluate_gradient",
+                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+                rows as u32,
+                tape.instructions.address,
+                tape.length,
+                tape.outputs.address,
+                width as u32,
+                row_views(inputs, rows),
+                d_out.address,
+                d_states,
+                d_actions,
+                d_next
+            );
+        });
+    }
+}
+
+fn power(power: Power) -> u32 {
+    u32::from(power == Power::Variance)
+}
+
+fn row_views(inputs: [&Memory; 3], rows: usize) -> Rows {
+    Rows { values: inputs.map(|i| i.address), widths: inputs.map(|i| (i.words() / rows.max(1)) as u32) }
+}
+
+/// An instruction as `kernels.cu` reads it; the enumerations there have the order of those here.
+fn encode(instruction: &Instruction) -> [u32; 5] {
+    match *instruction {
+        Instruction::Constant(value) => [0, 0, value.to_bits(), 0, 0],
+        Instruction::Input(input, index) => {
+            let input = match input {
+                Input::State => 0,
+                Input::Action => 1,
+                Input::NextState => 2,
+            };
+            [1, input, index as u32, 0, 0]
+        }
+        Instruction::Unary(op, x) => [2, op as u32, x as u32, 0, 0],
+        Instruction::Binary(op, x, y) => [3, op as u32, x as u32, y as u32, 0],
+        Instruction::Select(condition, x, y) => [4, 0, condition as u32, x as u32, y as u32],
+    }
+}

@@ -1,0 +1,218 @@
+//! Forward and backward passes of an ensemble of MLPs, see `mlp.cu`.
+
+use super::{Argument, Cuda, Grid, Kernel, Memory, Variant, launch, lock};
+use crate::compute::shape::{Activation, Shape};
+use crate::compute::{Buffer, Input};
+use std::sync::Arc;
+
+/// As in `mlp.cu`.
+#[repr(C)]
+struct Net {
+    params: u64,
+    stride: u32,
+    members: u32,
+    rows: u32,
+    depth: u32,
+    widths: [u32; Shape::DEEPEST + 1],
+    offsets: [u32; Shape::DEEPEST],
+    hidden: u32,
+    output: u32,
+}
+// SAFETY: the same fields in the same order as in `mlp.cu`.
+unsafe impl Argument for Net {}
+
+#[repr(C)]
+struct Layers([u64; Shape::DEEPEST]);
+// SAFETY: as above.
+unsafe impl Argument for Layers {}
+
+/// Most rows of a block, in units of 16.
+const MOST_TILES: u32 = 4;
+const THREADS: u32 = 256;
+/// Least rows of a batch that are worth a part of their own where weight gradients are summed up.
+const ROWS_OF_A_PART: u32 = 256;
+
+impl Net {
+    fn new(shape: &Shape, params: &Memory, rows: usize) -> Self {
+        let mut net = Net {
+            params: params.address,
+            stride: shape.stride() as u32,
+            members: shape.members as u32,
+            rows: rows as u32,
+            depth: shape.depth() as u32,
+            widths: [0; Shape::DEEPEST + 1],
+            offsets: [0; Shape::DEEPEST],
+            hidden: code(shape.hidden),
+            output: code(shape.output),
+        };
+        for (to, &width) in net.widths.iter_mut().zip(&shape.widths) {
+            *to = width as u32;
+        }
+        for (l, layer) in shape.layers() {
+            net.offsets[l] = layer.offset as u32;
+        }
+        net
+    }
+
+    /// Distance of rows in shared memory: half of the banks apart, so that lanes that read two of them at once do
+    /// not wait for each other.
+    fn pitch(&self) -> u32 {
+        self.widths.iter().max().map_or(0, |widest| widest.next_multiple_of(32) + 16)
+    }
+
+    /// Width of the hidden layers, if addresses can be made of it at compile time.
+    fn width(&self) -> u32 {
+        let hidden = &self.widths[1..self.depth as usize];
+        match hidden.first() {
+            Some(&width) if width % 64 == 0 && hidden.iter().all(|&w| w == width) => width,
+            _ => 0,
+        }
+    }
+
+    /// How a kernel for these networks is compiled.
+    fn variant(&self, tiles: u32, precise: bool) -> Variant {
+        Variant { tiles, precise, width: self.width(), pitch: self.pitch() }
+    }
+
+    /// Bytes of shared memory of a block: rows before and after a layer, and the parts of narrow products.
+    fn shared(&self, tiles: u32) -> u32 {
+        4 * 16 * tiles * (2 * self.pitch() + THREADS)
+    }
+
+    /// So many rows a block that all blocks run at once, if that is possible.
+    fn grid(&self, gpu: &Cuda) -> Option<(u32, Grid)> {
+        let blocks = |tiles: u32| self.rows.div_ceil(16 * tiles);
+        let fits = |&tiles: &u32| self.shared(tiles) <= gpu.shared;
+        let one_wave = |&tiles: &u32| blocks(tiles) * self.members <= gpu.multiprocessors;
+        let widest = || (1..=MOST_TILES).rfind(fits);
+        let tiles = (1..=MOST_TILES).filter(fits).find(one_wave).or_else(widest);
+        let Some(tiles) = tiles else {
+            gpu.fail(format!("{}: networks of this width do not fit into its shared memory", gpu.name()));
+            return None;
+        };
+        let grid =
+            Grid { blocks: [blocks(tiles), self.members, 1], threads: THREADS, shared: self.shared(tiles) };
+        Some((tiles, grid))
+    }
+}
+
+fn code(activation: Activation) -> u32 {
+    match activation {
+        Activation::Linear => 0,
+        Activation::Relu => 1,
+        Activation::Tanh => 2,
+    }
+}
+
+impl Cuda {
+    /// All members' outputs.
+    pub fn infer(
+        &self,
+        shape: &Shape,
+        params: &Memory,
+        input: Input<'_, Memory>,
+        rows: usize,
+        output: &Memory,
+        precise: bool,
+    ) {
+        let mut layers = Layers([0; Shape::DEEPEST]);
+        layers.0[shape.depth() - 1] = output.address;
+        self.through(shape, params, input, rows, layers, precise);
+    }
+
+    /// All members' activations.
+    pub fn forward(
+        &self,
+        shape: &Shape,
+        params: &Memory,
+        input: Input<'_, Memory>,
+        rows: usize,
+        activations: &[Buffer],
+        precise: bool,
+    ) {
+        self.through(shape, params, input, rows, addresses(activations), precise);
+    }
+
+    fn through(
+        &self,
+        shape: &Shape,
+        params: &Memory,
+        input: Input<'_, Memory>,
+        rows: usize,
+        layers: Layers,
+        precise: bool,
+    ) {
+        let net = Net::new(shape, params, rows);
+        let Some((tiles, grid)) = net.grid(self) else { return };
+        let kernel = Kernel { name: "mlp_forward", variant: Some(net.variant(tiles, precise)) };
+        let (input, stride) = place(input, shape, rows);
+        launch!(self, kernel, grid, net, input, stride, layers);
+    }
+
+    /// Back-propagation, see [`crate::compute::Device::backward`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward(
+        self: &Arc<Self>,
+        shape: &Shape,
+        params: &Memory,
+        input: Input<'_, Memory>,
+        rows: usize,
+        (activations, deltas): (&[Buffer], &[Buffer]),
+        (gradient, d_input): (Option<&Memory>, Option<&Memory>),
+        precise: bool,
+    ) {
+        let net = Net::new(shape, params, rows);
+        let Some((tiles, grid)) = net.grid(self) else { return };
+        let kernel = Kernel { name: "mlp_backward", variant: Some(net.variant(tiles, precise)) };
+        let (layers, deltas) = (addresses(activations), addresses(deltas));
+        let d_input = d_input.map_or(0, |d| d.address);
+        launch!(self, kernel, grid, net, layers, deltas, d_input, u32::from(gradient.is_some()));
+        if let Some(gradient) = gradient {
+            self.weight_gradients(&net, place(input, shape, rows), (layers, deltas), gradient, precise);
+        }
+    }
+
+    fn weight_gradients(
+        self: &Arc<Self>,
+        net: &Net,
+        (input, stride): (u64, u64),
+        (layers, deltas): (Layers, Layers),
+        gradient: &Memory,
+        precise: bool,
+    ) {
+        let tiles = |w: &[u32]| w[0].div_ceil(64) * w[1].div_ceil(64);
+        let blocks: u32 = net.widths[..=net.depth as usize].windows(2).map(tiles).sum();
+        // Two blocks fit on a multiprocessor: where there are fewer, each takes a part of the rows.
+        let parts = (2 * self.multiprocessors / (blocks * net.members)).min(net.rows / ROWS_OF_A_PART).max(1);
+        let grid = Grid { blocks: [blocks, net.members, parts], threads: THREADS, shared: 0 };
+        let kernel = Kernel { name: "mlp_weights", variant: Some(net.variant(1, precise)) };
+        if parts == 1 {
+            launch!(self, kernel, grid, *net, input, stride, layers, deltas, gradient.address);
+            return;
+        }
+        let mut room = lock(&self.gradients);
+        if room.as_ref().is_none_or(|room| room.bytes < parts as usize * gradient.bytes) {
+            *room = Some(self.zeros(parts as usize * gradient.bytes));
+        }
+        let Some(room) = &*room else { return };
+        launch!(self, kernel, grid, *net, input, stride, layers, deltas, room.address);
+        let n = gradient.words();
+        launch!(self, "sum_parts", Grid::over(n), n as u32, gradient.address, room.address, parts);
+    }
+}
+
+/// Address of the input, and the distance from one member's to the next.
+fn place(input: Input<'_, Memory>, shape: &Shape, rows: usize) -> (u64, u64) {
+    match input {
+        Input::Shared(memory) => (memory.address, 0),
+        Input::PerMember(memory) => (memory.address, (rows * shape.inputs()) as u64),
+    }
+}
+
+fn addresses(of: &[Buffer]) -> Layers {
+    let mut layers = Layers([0; Shape::DEEPEST]);
+    for (address, buffer) in layers.0.iter_mut().zip(of) {
+        *address = buffer.gpu().address;
+    }
+    layers
+}

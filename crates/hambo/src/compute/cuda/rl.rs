@@ -1,0 +1,241 @@
+//! Starts the kernels of reinforcement learning in `kernels.cu`.
+
+use super::{Cuda, Grid, Memory, launch};
+
+impl Cuda {
+    pub fn squash(&self, output: &Memory, noise: &Memory, actions: &Memory, log_probs: &Memory) {
+        let rows = log_probs.words();
+        let dims = (actions.words() / rows) as u32;
+        let (output, noise, actions) = (output.address, noise.address, actions.address);
+        launch!(
+            self,
+            "squash",
+            Grid::over(32 * rows),
+            rows as u32,
+            dims,
+            output,
+            noise,
+            actions,
+            log_probs.address
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn squash_gradient(
+        &self,
+        rows: usize,
+        output: &Memory,
+        noise: &Memory,
+        actions: &Memory,
+        (d_critic_inputs, width): (&Memory, usize),
+        log_temperature: &Memory,
+        d_output: &Memory,
+    ) {
+        launch!(
+            self,
+            "squash_gradient",
+            Grid::over(actions.words()),
+            rows as u32,
+            (actions.words() / rows) as u32,
+            output.address,
+            noise.address,
+            actions.address,
+            (d_critic_inputs.words() / (rows * width)) as u32,
+            d_critic_inputs.address,
+            width as u32,
+            log_temperature.address,
+            d_output.address
+        );
+    }
+
+    pub fn td_target(
+        &self,
+        discount: f32,
+        [rewards, continues, log_probs]: [&Memory; 3],
+        values: &Memory,
+        log_temperature: &Memory,
+        targets: &Memory,
+    ) {
+        let rows = targets.words();
+        launch!(
+            self,
+            "td_target",
+            Grid::over(rows),
+            rows as u32,
+            discount,
+            rewards.address,
+            continues.address,
+            (values.words() / rows) as u32,
+            values.address,
+            log_probs.address,
+            log_temperature.address,
+            targets.address
+        );
+    }
+
+    pub fn squared_error(&self, values: &Memory, targets: &Memory, d_values: &Memory, losses: &Memory) {
+        let (rows, critics) = (targets.words() as u32, losses.bytes / 8);
+        let (values, targets, d_values) = (values.address, targets.address, d_values.address);
+        launch!(
+            self,
+            "squared_error",
+            Grid::blocks(critics),
+            rows,
+            values,
+            targets,
+            d_values,
+            losses.address
+        );
+    }
+
+    pub fn actor_loss(
+        &self,
+        values: &Memory,
+        log_probs: &Memory,
+        log_temperature: &Memory,
+        d_values: &Memory,
+        losses: &Memory,
+    ) {
+        let rows = log_probs.words();
+        let (temperature, d_values) = (log_temperature.address, d_values.address);
+        launch!(
+            self,
+            "actor_loss",
+            Grid::blocks(1),
+            rows as u32,
+            (values.words() / rows) as u32,
+            values.address,
+            log_probs.address,
+            temperature,
+            d_values,
+            losses.address
+        );
+    }
+
+    pub fn temperature_gradient(
+        &self,
+        target_entropy: f32,
+        losses: &Memory,
+        log_temperature: &Memory,
+        gradient: &Memory,
+    ) {
+        let one = Grid { blocks: [1, 1, 1], threads: 1, shared: 0 };
+        let (losses, temperature) = (losses.address, log_temperature.address);
+        launch!(self, "temperature_gradient", one, target_entropy, losses, temperature, gradient.address);
+    }
+
+    pub fn choose(
+        &self,
+        values: &Memory,
+        options: usize,
+        epsilon: f32,
+        key: [u32; 2],
+        step: &Memory,
+        choices: &Memory,
+    ) {
+        let rows = choices.words();
+        launch!(
+            self,
+            "choose",
+            Grid::over(rows),
+            rows as u32,
+            (values.words() / (rows * options)) as u32,
+            values.address,
+            options as u32,
+            epsilon,
+            key[0],
+            key[1],
+            step.address,
+            choices.address
+        );
+    }
+
+    pub fn look_ahead(
+        &self,
+        (scale, discount): (f32, f32),
+        [rewards, ended]: [&Memory; 2],
+        values: &Memory,
+        options: usize,
+        scores: &Memory,
+    ) {
+        let n = scores.words();
+        launch!(
+            self,
+            "look_ahead",
+            Grid::over(n),
+            (n / options) as u32,
+            options as u32,
+            scale,
+            discount,
+            rewards.address,
+            ended.address,
+            (values.words() / (n * options)) as u32,
+            values.address,
+            scores.address
+        );
+    }
+
+    pub fn double_q_target(
+        &self,
+        discount: f32,
+        [rewards, continues]: [&Memory; 2],
+        [online, target]: [&Memory; 2],
+        options: usize,
+        targets: &Memory,
+    ) {
+        let rows = targets.words();
+        launch!(
+            self,
+            "double_q_target",
+            Grid::over(rows),
+            rows as u32,
+            options as u32,
+            discount,
+            rewards.address,
+            continues.address,
+            (target.words() / (rows * options)) as u32,
+            online.address,
+            target.address,
+            targets.address
+        );
+    }
+
+    pub fn choice_error(
+        &self,
+        values: &Memory,
+        choices: &Memory,
+        targets: &Memory,
+        d_values: &Memory,
+        losses: &Memory,
+    ) {
+        let (rows, networks) = (targets.words(), losses.bytes / 8);
+        launch!(
+            self,
+            "choice_error",
+            Grid::blocks(networks),
+            rows as u32,
+            (values.words() / (rows * networks)) as u32,
+            values.address,
+            choices.address,
+            targets.address,
+            d_values.address,
+            losses.address
+        );
+    }
+
+    pub fn polyak(&self, rate: f32, params: &Memory, target: &Memory) {
+        let n = target.words();
+        launch!(self, "polyak", Grid::over(n), n as u32, target.address, params.address, rate);
+    }
+
+    /// The columns of up to three matrices side by side.
+    pub fn join(&self, parts: &[(&Memory, usize)], out: &Memory) {
+        let n = out.words();
+        let mut three = [(0u64, 0u32); 3];
+        for (to, (memory, width)) in three.iter_mut().zip(parts) {
+            *to = (memory.address, *width as u32);
+        }
+        let [(a, wa), (b, wb), (c, wc)] = three;
+        launch!(self, "join", Grid::over(n), n as u32, out.address, wa + wb + wc, a, wa, b, wb, c, wc);
+    }
+}
