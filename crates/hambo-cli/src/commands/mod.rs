@@ -43,3 +43,11 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
         }),
     }
 }
+
+/// For work that is mostly a simulator's, a few numbers at a time: the processor, unless a GPU was asked for by name.
+fn device_beside_simulator(machine: &Machine) -> hambo::Result<Device> {
+    match machine.device {
+        DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
+        DeviceName::Cuda => Device::cuda(),
+    }
+}

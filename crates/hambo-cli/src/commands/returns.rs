@@ -1,6 +1,6 @@
 //! `hambo return`
 
-use super::{Outcome, SCHEMA, device};
+use super::{Outcome, SCHEMA, device_beside_simulator};
 use crate::arguments::Return;
 use crate::output::{Bars, number, print};
 use hambo::Error;
@@ -27,7 +27,7 @@ pub fn run(arguments: &Return) -> Outcome {
     }
     let env: EnvName = arguments.env.parse()?;
     let policy = Policy::read(&arguments.policy)?;
-    let device = device(&arguments.machine)?;
+    let device = device_beside_simulator(&arguments.machine)?;
     let found = simulate(
         &device,
         env,
