@@ -1,6 +1,7 @@
 //! The speed workloads on hambo's engine; `bench/run` runs them side by side with PyTorch and JAX.
 
 mod bnn;
+mod environment;
 mod sac;
 
 use clap::Parser;
@@ -18,7 +19,7 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1, w2 or w3.
+    /// Workload: w1, w2 or w3; or an environment, whose steps under random actions are counted.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -79,7 +80,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let check = arguments.check.then(|| device.run(|| sac.check()));
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
-        other => return Err(format!("no workload {other}; there are {WORKLOADS:?}").into()),
+        other => {
+            let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
+            (None, environment::measure(env, seconds, arguments.threads)?)
+        }
     };
     device.check()?;
     let check = check.unwrap_or(Value::Null);

@@ -27,6 +27,10 @@ pub enum Command {
     /// Log transitions of policies in a simulated environment, as a D4RL HDF5 file
     #[command(after_help = COLLECT_EXAMPLES)]
     Collect(Collect),
+    /// Train a policy in a simulated environment by Soft Actor-Critic, with checkpoints; the same command again goes on
+    /// where it was interrupted
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(Train),
     /// Tell what is in a data or policy file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
@@ -70,6 +74,15 @@ const COLLECT_EXAMPLES: &str = "\
 Example:
   hambo collect --env pendulum --policy builtin:swing-up --noise 0.5 1.0 --steps 10000 --out pend.hdf5";
 
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  hambo train --env pendulum --steps 20000 --evaluate-every 2000 --out pendulum
+  hambo train --env hopper --steps 300000 --seed 1 --out hopper      # again, to go on after an interruption
+
+The folder gets step-N.safetensors (policies for --policy) and final.safetensors, curve.csv and TensorBoard's events with
+their measured returns, and training.safetensors with replay.bin, from which the training goes on. MuJoCo's environments
+need its library: scripts/get-mujoco fetches it.";
+
 const INSPECT_EXAMPLES: &str = "\
 Examples:
   hambo inspect pend.hdf5 --policy builtin:swing-up
@@ -98,7 +111,8 @@ pub struct Evaluate {
     pub policy: String,
     #[command(flatten)]
     pub acting: Acting,
-    /// Whose reward, bounds and initial states: point-safety, point, pendulum. Where no task is given either, the
+    /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5). Where no
+    /// task is given either, the
     /// reward is learned from the log
     #[arg(long, value_name = "NAME", conflicts_with = "task")]
     pub env: Option<String>,
@@ -208,7 +222,7 @@ pub struct Columns {
 
 #[derive(Args)]
 pub struct Return {
-    /// Environment: point-safety, point, pendulum
+    /// Environment: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
     #[arg(long, value_name = "NAME")]
     pub env: String,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
@@ -238,7 +252,7 @@ pub struct Return {
 
 #[derive(Args)]
 pub struct Collect {
-    /// Environment: point-safety, point, pendulum
+    /// Environment: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
     #[arg(long, value_name = "NAME")]
     pub env: String,
     /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .onnx, .safetensors); their episodes alternate
@@ -261,6 +275,51 @@ pub struct Collect {
     pub out: PathBuf,
     #[command(flatten)]
     pub machine: Machine,
+}
+
+#[derive(Args)]
+pub struct Train {
+    /// Environment: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
+    #[arg(long, value_name = "NAME")]
+    pub env: String,
+    /// Steps in the environment, of all runs in the folder together
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub steps: usize,
+    /// Folder for checkpoints, learning curve and what is needed to go on
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Widths of the hidden layers of actor and critics
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [256, 256])]
+    pub hidden: Vec<usize>,
+    /// Transitions of an update
+    #[arg(long, value_name = "N", default_value_t = 256, allow_negative_numbers = true)]
+    pub batch: usize,
+    /// Learning rate of actor, critics and temperature
+    #[arg(long, value_name = "X", default_value_t = 3e-4, allow_negative_numbers = true)]
+    pub learning_rate: f32,
+    /// Discount factor of rewards
+    #[arg(long, default_value_t = 0.99, allow_negative_numbers = true)]
+    pub discount: f32,
+    /// Random steps before the first update
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true)]
+    pub learning_starts: usize,
+    /// Steps from one update to the next
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    pub update_every: usize,
+    /// Steps from one evaluation and checkpoint to the next
+    #[arg(long, value_name = "N", default_value_t = 10_000, allow_negative_numbers = true)]
+    pub evaluate_every: usize,
+    /// Episodes of an evaluation
+    #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true)]
+    pub evaluation_episodes: usize,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args)]

@@ -52,6 +52,9 @@ pub enum Error {
         /// What is wrong there.
         message: String,
     },
+    /// A library loaded at run time that is missing, is not the one expected, or refuses.
+    #[error("{0}")]
+    Library(String),
     /// A GPU that is missing, full or broken.
     #[error("{0}")]
     Device(String),

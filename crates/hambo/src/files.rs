@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -42,6 +43,23 @@ pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
         written.map_err(|e| Error::io(temporary, "write", e))?;
         write_together(others)
     })
+}
+
+/// The bytes of a safetensors file with the keys of its header in order. The library that makes them keeps its metadata
+/// in a hash table, so that equal content would give other bytes every time.
+pub fn with_sorted_header(mut file: Vec<u8>) -> Vec<u8> {
+    type Sorted = BTreeMap<String, BTreeMap<String, serde_json::Value>>;
+    let Some((length, rest)) = file.split_first_chunk_mut::<8>() else { return file };
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let Some(header) = rest.get_mut(..length) else { return file };
+    let sorted = serde_json::from_slice::<Sorted>(header).and_then(|keys| serde_json::to_vec(&keys));
+    if let Ok(mut sorted) = sorted
+        && sorted.len() <= length
+    {
+        sorted.resize(length, b' ');
+        header.copy_from_slice(&sorted);
+    }
+    file
 }
 
 /// The SHA-256 of a file's bytes in lower-case hexadecimal, read in pieces so that the size does not matter.

@@ -26,5 +26,6 @@ pub mod adversary;
 pub mod estimate;
 pub mod evaluate;
 pub mod envs;
+pub mod train;
 
 pub use error::{Error, Result};

@@ -98,7 +98,8 @@ fn returns_on_pendulum_are_those_of_gymnasium() {
         let path = assets.join(format!("sb3/{name}/Pendulum-v1/Pendulum-v1.zip"));
         let policy = Policy::read(path.to_str().unwrap()).unwrap();
         let stream = Stream::new(1);
-        let returns = simulate(&device, EnvName::Pendulum, &policy, 200, 200, 1.0, stream, &()).unwrap();
+        let returns =
+            simulate(&device, EnvName::Pendulum, &policy, 200, 200, 1.0, stream, &()).unwrap().values;
         let ours = returns.iter().sum::<f64>() / returns.len() as f64;
         let error = std * (1.0f64 / 10.0 + 1.0 / 200.0).sqrt();
         println!("{name}: {ours:.0}, reported {mean} ± {error:.0}");

@@ -153,7 +153,7 @@ fn simulated_returns_feel_the_noise() {
     let mean = |policy: &Policy, seed: u64| {
         let returns =
             simulate(&device, EnvName::Pendulum, policy, 200, 200, 1.0, Stream::new(seed), &()).unwrap();
-        returns.iter().sum::<f64>() / returns.len() as f64
+        returns.values.iter().sum::<f64>() / returns.values.len() as f64
     };
     let calm = Policy::read("builtin:swing-up").unwrap();
     let noisy = calm.clone().with_noise(2.0).unwrap();

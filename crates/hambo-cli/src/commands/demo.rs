@@ -45,7 +45,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     for spec in [UNSAFE, SAFE] {
         let policy = Policy::read(spec)?;
         // Start and dynamics are deterministic: two episodes are as good as a thousand.
-        let truth = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?[0];
+        let truth = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?.values[0];
         let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &bars)?;
         for e in &evaluation.estimates {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };

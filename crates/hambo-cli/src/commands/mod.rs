@@ -6,6 +6,7 @@ mod evaluate;
 mod inspect;
 mod returns;
 mod selftest;
+mod train;
 
 use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
     }
@@ -49,4 +51,12 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
 fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
     let policy = Policy::read(spec)?.with_noise(acting.policy_noise)?;
     if acting.stochastic { policy.sampling() } else { Ok(policy) }
+}
+
+/// For work that is mostly a simulator's, a few numbers at a time: the processor, unless a GPU was asked for by name.
+fn device_beside_simulator(machine: &Machine) -> hambo::Result<Device> {
+    match machine.device {
+        DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
+        DeviceName::Cuda => Device::cuda(),
+    }
 }

@@ -1,6 +1,6 @@
 //! `hambo return`
 
-use super::{Outcome, SCHEMA, device, policy};
+use super::{Outcome, SCHEMA, device_beside_simulator, policy};
 use crate::arguments::Return;
 use crate::output::{Bars, number, print};
 use hambo::Error;
@@ -26,8 +26,8 @@ pub fn run(arguments: &Return) -> Outcome {
     }
     let env: EnvName = arguments.env.parse()?;
     let policy = policy(&arguments.policy, &arguments.acting)?;
-    let device = device(&arguments.machine)?;
-    let returns = simulate(
+    let device = device_beside_simulator(&arguments.machine)?;
+    let found = simulate(
         &device,
         env,
         &policy,
@@ -37,6 +37,7 @@ pub fn run(arguments: &Return) -> Outcome {
         Stream::new(arguments.seed).child("simulation"),
         &Bars::default(),
     )?;
+    let returns = &found.values;
     let mean = Mean::of(returns.iter().copied());
     let (min, max) =
         returns.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &r| (l.min(r), h.max(r)));
@@ -56,6 +57,7 @@ pub fn run(arguments: &Return) -> Outcome {
             "std": std,
             "min": min,
             "max": max,
+            "diverged_episodes": found.diverged,
             "seed": arguments.seed,
         });
         print(&result.to_string())?;
@@ -73,6 +75,12 @@ pub fn run(arguments: &Return) -> Outcome {
             number(min),
             number(max)
         ))?;
+        if found.diverged > 0 {
+            print(&format!(
+                "note: in {} episodes the simulator broke down; they count what they had earned till then",
+                found.diverged
+            ))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

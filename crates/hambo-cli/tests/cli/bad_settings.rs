@@ -165,3 +165,34 @@ fn collect_and_return_check_their_numbers() {
         );
     }
 }
+
+#[test]
+fn train_checks_its_numbers_before_it_makes_a_folder() {
+    let place = Place::new();
+    let line = "train --env pendulum --steps 100 --out run";
+    place.refuses(&line.replace("100", "0"), &["steps = 0: expected 1 to"]);
+    place.refuses(&line.replace("pendulum", "cartpole"), &["env = cartpole", "hopper-v5"]);
+    for (setting, words) in [
+        ("--hidden 0", "network = 1 × [3, 0, 2]: expected at least one member"),
+        ("--batch 0", "batch = 0: expected at least 1"),
+        ("--learning-rate -1", "learning_rate = -1: expected a positive, finite number"),
+        ("--discount 1.5", "discount = 1.5: expected a number in (0, 1]"),
+        ("--learning-starts 0", "learning_starts = 0: expected at least 1"),
+        ("--update-every 0", "update_every = 0: expected at least 1"),
+        ("--evaluate-every 0", "evaluate_every = 0: expected at least 1"),
+        ("--evaluation-episodes 1", "evaluation_episodes = 1: expected at least 2"),
+    ] {
+        place.refuses(&format!("{line} {setting}"), &[words]);
+    }
+}
+
+#[test]
+fn rewards_that_must_be_learned_are_refused_until_they_can_be() {
+    let place = Place::with_data();
+    for env in ["hopper", "halfcheetah-v5"] {
+        place.refuses(
+            &EVALUATE.replace("--env point-safety", &format!("--env {env}")),
+            &[&format!("env = {env}"), "rewards cannot be learned"],
+        );
+    }
+}

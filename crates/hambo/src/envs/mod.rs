@@ -1,10 +1,12 @@
 //! Environments to learn from and to measure the truth in.
 
+mod mujoco;
 mod pendulum;
 mod point;
 mod simulate;
 
-pub use simulate::{Behaviour, collect, simulate};
+pub use mujoco::Version;
+pub use simulate::{Behaviour, Returns, collect, simulate};
 
 use crate::rng::Generator;
 use crate::task::Task;
@@ -14,8 +16,9 @@ use crate::{Error, Result};
 pub trait Environment: Send {
     /// Starts an episode.
     fn reset(&mut self, generator: &mut Generator);
-    /// Moves on by one step. The action is within the task's bounds.
-    fn step(&mut self, action: &[f32]) -> Outcome;
+    /// Moves on by one step. The action is within the task's bounds. None where the simulator broke down: there is no
+    /// new state, and the episode is over.
+    fn step(&mut self, action: &[f32]) -> Option<Outcome>;
     /// Writes what a policy sees.
     fn observe(&self, state: &mut [f32]);
 }
@@ -38,11 +41,23 @@ pub enum EnvName {
     Point,
     /// Gymnasium's Pendulum-v1.
     Pendulum,
+    /// Gymnasium's Hopper, on MuJoCo.
+    Hopper(Version),
+    /// Gymnasium's HalfCheetah, on MuJoCo.
+    HalfCheetah(Version),
 }
 
 impl EnvName {
-    /// All of them.
-    pub const ALL: [EnvName; 3] = [EnvName::PointSafety, EnvName::Point, EnvName::Pendulum];
+    /// All of them; those on MuJoCo first in the version that goes without saying.
+    pub const ALL: [EnvName; 7] = [
+        EnvName::PointSafety,
+        EnvName::Point,
+        EnvName::Pendulum,
+        EnvName::Hopper(Version::V4),
+        EnvName::HalfCheetah(Version::V4),
+        EnvName::Hopper(Version::V5),
+        EnvName::HalfCheetah(Version::V5),
+    ];
 
     /// Name as the user writes it.
     pub fn name(self) -> &'static str {
@@ -50,16 +65,22 @@ impl EnvName {
             EnvName::PointSafety => "point-safety",
             EnvName::Point => "point",
             EnvName::Pendulum => "pendulum",
+            EnvName::Hopper(Version::V4) => "hopper",
+            EnvName::Hopper(Version::V5) => "hopper-v5",
+            EnvName::HalfCheetah(Version::V4) => "halfcheetah",
+            EnvName::HalfCheetah(Version::V5) => "halfcheetah-v5",
         }
     }
 
-    /// A fresh instance.
-    pub fn make(self) -> Box<dyn Environment> {
-        match self {
+    /// A fresh instance. An error where it needs a library that is not there.
+    pub fn make(self) -> Result<Box<dyn Environment>> {
+        Ok(match self {
             EnvName::PointSafety => Box::new(point::PointSafety::default()),
             EnvName::Point => Box::new(point::Point::default()),
             EnvName::Pendulum => Box::new(pendulum::Pendulum::default()),
-        }
+            EnvName::Hopper(version) => Box::new(mujoco::Hopper::new(version)?),
+            EnvName::HalfCheetah(_) => Box::new(mujoco::HalfCheetah::new()?),
+        })
     }
 
     /// Its reward, bounds and initial states.
@@ -68,6 +89,8 @@ impl EnvName {
             EnvName::PointSafety => point::point_safety_task(),
             EnvName::Point => point::point_task(),
             EnvName::Pendulum => pendulum::task(),
+            EnvName::Hopper(_) => mujoco::hopper_task(),
+            EnvName::HalfCheetah(_) => mujoco::half_cheetah_task(),
         }
     }
 
@@ -77,6 +100,7 @@ impl EnvName {
             EnvName::PointSafety => 15,
             EnvName::Point => 50,
             EnvName::Pendulum => 200,
+            EnvName::Hopper(_) | EnvName::HalfCheetah(_) => 1000,
         }
     }
 }
@@ -85,7 +109,12 @@ impl std::str::FromStr for EnvName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        EnvName::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
+        // Versions 2, 3 and 4 pay and end alike.
+        let name = ["-v2", "-v3", "-v4"].iter().find_map(|v| text.strip_suffix(v)).unwrap_or(text);
+        let early =
+            |e: EnvName| matches!(e, EnvName::Hopper(Version::V4) | EnvName::HalfCheetah(Version::V4));
+        let found = EnvName::ALL.into_iter().find(|&e| e.name() == name && (name == text || early(e)));
+        found.ok_or_else(|| {
             let names = EnvName::ALL.map(EnvName::name).join(", ");
             Error::setting("env", text, format!("one of {names}"))
         })

@@ -25,7 +25,7 @@ impl Environment for Pendulum {
         self.velocity = generator.range(-1.0, 1.0);
     }
 
-    fn step(&mut self, action: &[f32]) -> Outcome {
+    fn step(&mut self, action: &[f32]) -> Option<Outcome> {
         // Gymnasium's action is a float32, and NumPy keeps its products with numbers in float32.
         let torque = action[0].clamp(-MAX_TORQUE, MAX_TORQUE);
         let normalized = (self.angle + PI).rem_euclid(2.0 * PI) - PI;
@@ -33,7 +33,7 @@ impl Environment for Pendulum {
         let acceleration = 3.0 * GRAVITY / 2.0 * self.angle.sin() + f64::from(3.0 * torque);
         self.velocity = (self.velocity + acceleration * DT).clamp(-MAX_SPEED, MAX_SPEED);
         self.angle += self.velocity * DT;
-        Outcome { reward: -cost, terminal: false }
+        Some(Outcome { reward: -cost, terminal: false })
     }
 
     fn observe(&self, state: &mut [f32]) {
@@ -81,7 +81,7 @@ mod tests {
             if start == 1.0 {
                 env = Pendulum { angle, velocity };
             }
-            let outcome = env.step(&[action as f32]);
+            let outcome = env.step(&[action as f32]).unwrap();
             let mut state = [0.0; 3];
             env.observe(&mut state);
             assert!(

@@ -25,12 +25,12 @@ impl Environment for PointSafety {
         self.position = START;
     }
 
-    fn step(&mut self, action: &[f32]) -> Outcome {
+    fn step(&mut self, action: &[f32]) -> Option<Outcome> {
         let [x, y] = self.position;
         let inside = 1.0 / (1.0 + (-(1.0 - x.hypot(y)) / EDGE).exp());
         let reward = -(x - GOAL[0]).hypot(y - GOAL[1]) - DANGER * inside;
         move_by(&mut self.position, action, PACE);
-        Outcome { reward, terminal: false }
+        Some(Outcome { reward, terminal: false })
     }
 
     fn observe(&self, state: &mut [f32]) {
@@ -67,10 +67,10 @@ impl Environment for Point {
         self.position = std::array::from_fn(|_| generator.range(-field, field));
     }
 
-    fn step(&mut self, action: &[f32]) -> Outcome {
+    fn step(&mut self, action: &[f32]) -> Option<Outcome> {
         let reward = -self.position[0].hypot(self.position[1]);
         move_by(&mut self.position, action, 1.0);
-        Outcome { reward, terminal: false }
+        Some(Outcome { reward, terminal: false })
     }
 
     fn observe(&self, state: &mut [f32]) {

@@ -8,12 +8,25 @@ use crate::progress::Progress;
 use crate::rng::{Generator, Stream};
 use crate::task::Task;
 use crate::{Error, Result};
+use rayon::prelude::*;
 
 /// Episodes that are simulated side by side.
 const BATCH: usize = 1000;
 
+/// Episodes that a thread steps at the least, so that dividing them costs less than stepping a simple one.
+const SHARE: usize = 16;
+
 /// Transitions collected at the most: all of them are kept in memory until they are written.
 const MOST_STEPS: usize = 100_000_000;
+
+/// What episodes brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Returns {
+    /// The discounted return of each episode; of one whose simulator broke down, what it had earned till then.
+    pub values: Vec<f64>,
+    /// Episodes whose simulator broke down.
+    pub diverged: usize,
+}
 
 /// Discounted returns of `episodes` episodes of `horizon` steps, from the environment's own rewards.
 #[allow(clippy::too_many_arguments)]
@@ -26,32 +39,129 @@ pub fn simulate(
     discount: f64,
     stream: Stream,
     progress: &dyn Progress,
-) -> Result<Vec<f64>> {
+) -> Result<Returns> {
     let task = env.task()?;
     policy.check_task(&task)?;
-    let mut returns = vec![0.0; episodes];
+    let mut values = vec![0.0; episodes];
+    let mut diverged = 0;
     for first in (0..episodes).step_by(BATCH) {
         let n = BATCH.min(episodes - first);
         let luck = stream.child("policy").index(first as u64);
-        let mut batch = Batch::new(device, env, &task, policy, luck);
-        batch.start((first..first + n).map(|e| stream.index(e as u64).generator()));
-        let returns = &mut returns[first..first + n];
-        let mut over = vec![false; n];
+        let mut batch = Batch::new(device, env, &task, policy, luck, n)?;
+        batch.start(stream, first);
         for t in 0..horizon {
+            if batch.running.iter().all(|running| !running) {
+                break;
+            }
             let weight = discount.powi(t as i32);
-            batch.step(
-                |_, _| 0.0,
-                |episode, outcome| {
-                    if !over[episode] {
-                        returns[episode] += weight * outcome.reward;
-                        over[episode] = outcome.terminal;
-                    }
-                },
-            );
+            device.run(|| batch.step(weight));
         }
+        values[first..first + n].copy_from_slice(&batch.returns);
+        diverged += batch.diverged.iter().filter(|&&broke| broke).count();
         progress.report("simulating", first + n, episodes, "");
     }
-    Ok(returns)
+    Ok(Returns { values, diverged })
+}
+
+/// Episodes side by side, so that the policy is asked once a step and the simulators run on all threads.
+struct Batch<'a> {
+    device: &'a Device,
+    task: &'a Task,
+    policy: &'a Policy,
+    luck: Luck,
+    envs: Vec<Box<dyn Environment>>,
+    /// What each episode sees, `[episodes, state]`.
+    states: Vec<f32>,
+    returns: Vec<f64>,
+    running: Vec<bool>,
+    diverged: Vec<bool>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(
+        device: &'a Device,
+        env: EnvName,
+        task: &'a Task,
+        policy: &'a Policy,
+        luck: Stream,
+        n: usize,
+    ) -> Result<Self> {
+        Ok(Batch {
+            device,
+            task,
+            policy,
+            luck: Luck::new(device, policy, n, luck),
+            envs: (0..n).map(|_| env.make()).collect::<Result<_>>()?,
+            states: vec![0.0; n * task.state_dim],
+            returns: vec![0.0; n],
+            running: vec![true; n],
+            diverged: vec![false; n],
+        })
+    }
+
+    /// Starts episodes number `first` and on.
+    fn start(&mut self, stream: Stream, first: usize) {
+        let states = self.states.chunks_exact_mut(self.task.state_dim);
+        for ((env, state), episode) in self.envs.iter_mut().zip(states).zip(first..) {
+            env.reset(&mut stream.index(episode as u64).generator());
+            env.observe(state);
+        }
+    }
+
+    /// One step of every episode that is not over; its reward counts `weight`.
+    fn step(&mut self, weight: f64) {
+        let (task, device) = (self.task, self.device);
+        let mut actions = device.zeros(self.envs.len() * task.action_dim);
+        self.luck.draw(device);
+        self.policy.draw(device, &device.upload(&self.states), &self.luck.noise, &mut actions);
+        let mut actions = device.download(&actions);
+        let episodes = (
+            &mut self.envs,
+            self.states.par_chunks_exact_mut(task.state_dim),
+            actions.par_chunks_exact_mut(task.action_dim),
+            &mut self.returns,
+            &mut self.running,
+            &mut self.diverged,
+        );
+        let episodes = episodes.into_par_iter().with_min_len(SHARE).filter(|e| *e.4);
+        episodes.for_each(|(env, state, action, total, running, diverged)| {
+            limit(task, action);
+            match env.step(action) {
+                Some(outcome) => {
+                    *total += weight * outcome.reward;
+                    *running = !outcome.terminal;
+                    env.observe(state);
+                }
+                None => (*running, *diverged) = (false, true),
+            }
+        });
+    }
+}
+
+/// Random numbers of a policy that draws its actions.
+struct Luck {
+    noise: Noise,
+    stream: Stream,
+    time: Counter,
+}
+
+impl Luck {
+    fn new(device: &Device, policy: &Policy, rows: usize, stream: Stream) -> Self {
+        Luck { noise: policy.noise(device, rows, 1), stream, time: device.counter() }
+    }
+
+    /// Those of the next step.
+    fn draw(&mut self, device: &Device) {
+        self.noise.draw(device, self.stream, &self.time);
+        device.advance(&mut self.time);
+    }
+}
+
+/// Limits an action to the task's bounds.
+fn limit(task: &Task, action: &mut [f32]) {
+    for ((a, &low), &high) in action.iter_mut().zip(&task.action_low).zip(&task.action_high) {
+        *a = a.max(low).min(high);
+    }
 }
 
 /// Who made the data: a policy with Gaussian noise of this standard deviation on its actions.
@@ -64,7 +174,8 @@ pub struct Behaviour {
 }
 
 /// Exactly `steps` transitions; episodes go to the behaviours in turn and end at the environment's time
-/// limit or in a terminal state. The last one is cut where the data are full.
+/// limit, in a terminal state, or before a step at which the simulator broke down. The last one is cut where the data
+/// are full.
 pub fn collect(
     device: &Device,
     env: EnvName,
@@ -83,100 +194,88 @@ pub fn collect(
             return Err(Error::setting("noise", behaviour.noise, "0 or a positive standard deviation"));
         }
     }
-    let mut columns =
-        Columns { state_dim: task.state_dim, action_dim: task.action_dim, ..Default::default() };
+    let mut data = Columns { state_dim: task.state_dim, action_dim: task.action_dim, ..Default::default() };
     let mut episode = 0;
-    while columns.rewards.len() < steps {
-        let behaviour = &behaviours[episode % behaviours.len()];
-        columns.episode_starts.push(columns.rewards.len());
-        let mut noise = stream.child("noise").index(episode as u64).generator();
-        let luck = stream.child("policy").index(episode as u64);
-        let mut batch = Batch::new(device, env, &task, &behaviour.policy, luck);
-        batch.start(std::iter::once(stream.child("reset").index(episode as u64).generator()));
-        for t in 1..=env.time_limit() {
-            columns.states.extend_from_slice(&batch.states);
-            let mut terminal = false;
-            batch.step(
-                |_, _| behaviour.noise * noise.normal(),
-                |_, outcome| {
-                    columns.rewards.push(outcome.reward as f32);
-                    terminal = outcome.terminal;
-                },
-            );
-            columns.actions.extend_from_slice(&batch.actions);
-            columns.next_states.extend_from_slice(&batch.states);
-            let full = columns.rewards.len() == steps;
-            columns.terminals.push(terminal);
-            columns.timeouts.push(!terminal && (t == env.time_limit() || full));
-            if terminal || full {
-                break;
-            }
+    while data.rewards.len() < steps {
+        let before = data.rewards.len();
+        // As many episodes as are needed even if none ends early: none is simulated in vain.
+        let n = (steps - before).div_ceil(env.time_limit()).min(BATCH);
+        let log = |episode: usize| {
+            let behaviour = &behaviours[episode % behaviours.len()];
+            let [noise, reset] =
+                ["noise", "reset"].map(|name| stream.child(name).index(episode as u64).generator());
+            let luck = stream.child("policy").index(episode as u64);
+            one_episode(device, env, &task, behaviour, [reset, noise], luck)
+        };
+        let logged: Result<Vec<Columns>> =
+            device.run(|| (episode..episode + n).into_par_iter().map(log).collect());
+        for log in logged? {
+            append(&mut data, log, steps);
         }
-        progress.report("collecting", columns.rewards.len(), steps, "");
-        episode += 1;
+        if data.rewards.len() == before {
+            return Err(Error::Numeric(format!(
+                "the simulator of {} broke down at the first step of all of {n} episodes",
+                env.name()
+            )));
+        }
+        progress.report("collecting", data.rewards.len(), steps, "");
+        episode += n;
     }
-    Transitions::new(columns)
+    Transitions::new(data)
 }
 
-/// Environments that take their steps together, so that the policy is asked once a step.
-struct Batch<'a> {
-    device: &'a Device,
+/// All transitions of one episode.
+fn one_episode(
+    device: &Device,
     env: EnvName,
-    task: &'a Task,
-    policy: &'a Policy,
-    /// Random numbers of the policy, where they come from, and the step.
-    luck: (Noise, Stream, Counter),
-    envs: Vec<Box<dyn Environment>>,
-    states: Vec<f32>,
-    actions: Vec<f32>,
+    task: &Task,
+    behaviour: &Behaviour,
+    [mut reset, mut noise]: [Generator; 2],
+    luck: Stream,
+) -> Result<Columns> {
+    let mut log = Columns { state_dim: task.state_dim, action_dim: task.action_dim, ..Default::default() };
+    let mut state = vec![0.0; task.state_dim];
+    let mut simulator = env.make()?;
+    simulator.reset(&mut reset);
+    simulator.observe(&mut state);
+    let mut actions = device.zeros(task.action_dim);
+    let mut luck = Luck::new(device, &behaviour.policy, 1, luck);
+    for _ in 0..env.time_limit() {
+        luck.draw(device);
+        behaviour.policy.draw(device, &device.upload(&state), &luck.noise, &mut actions);
+        let mut action = device.download(&actions);
+        action.iter_mut().for_each(|a| *a = (f64::from(*a) + behaviour.noise * noise.normal()) as f32);
+        limit(task, &mut action);
+        let Some(outcome) = simulator.step(&action) else { break };
+        log.states.extend_from_slice(&state);
+        simulator.observe(&mut state);
+        log.next_states.extend_from_slice(&state);
+        log.actions.extend(action);
+        log.rewards.push(outcome.reward as f32);
+        log.terminals.push(outcome.terminal);
+        log.timeouts.push(false);
+        if outcome.terminal {
+            break;
+        }
+    }
+    Ok(log)
 }
 
-impl<'a> Batch<'a> {
-    fn new(device: &'a Device, env: EnvName, task: &'a Task, policy: &'a Policy, luck: Stream) -> Self {
-        let luck = (policy.noise(device, 0, 1), luck, device.counter());
-        Batch { device, env, task, policy, luck, envs: Vec::new(), states: Vec::new(), actions: Vec::new() }
+/// Appends an episode, or as much of it as fits into `steps` transitions; one that did not end by itself timed out.
+fn append(data: &mut Columns, log: Columns, steps: usize) {
+    let n = log.rewards.len().min(steps - data.rewards.len());
+    if n == 0 {
+        return;
     }
-
-    fn start(&mut self, generators: impl Iterator<Item = Generator>) {
-        for mut generator in generators {
-            let mut env = self.env.make();
-            env.reset(&mut generator);
-            self.envs.push(env);
-        }
-        self.states = vec![0.0; self.envs.len() * self.task.state_dim];
-        self.luck.0 = self.policy.noise(self.device, self.envs.len(), 1);
-        self.observe();
-    }
-
-    fn observe(&mut self) {
-        for (env, state) in self.envs.iter().zip(self.states.chunks_exact_mut(self.task.state_dim)) {
-            env.observe(state);
-        }
-    }
-
-    /// One step of all; `noise(episode, dimension)` is added to the action before it is limited.
-    fn step(
-        &mut self,
-        mut noise: impl FnMut(usize, usize) -> f64,
-        mut book: impl FnMut(usize, super::Outcome),
-    ) {
-        let da = self.task.action_dim;
-        let mut actions = self.device.zeros(self.envs.len() * da);
-        let (luck, stream, time) = &mut self.luck;
-        luck.draw(self.device, *stream, time);
-        self.device.advance(time);
-        self.policy.draw(self.device, &self.device.upload(&self.states), luck, &mut actions);
-        self.actions = self.device.download(&actions);
-        for (episode, (env, action)) in
-            self.envs.iter_mut().zip(self.actions.chunks_exact_mut(da)).enumerate()
-        {
-            for (d, a) in action.iter_mut().enumerate() {
-                let noisy = (f64::from(*a) + noise(episode, d)) as f32;
-                *a = noisy.max(self.task.action_low[d]).min(self.task.action_high[d]);
-            }
-            book(episode, env.step(action));
-        }
-        self.observe();
+    data.episode_starts.push(data.rewards.len());
+    data.states.extend_from_slice(&log.states[..n * log.state_dim]);
+    data.actions.extend_from_slice(&log.actions[..n * log.action_dim]);
+    data.next_states.extend_from_slice(&log.next_states[..n * log.state_dim]);
+    data.rewards.extend_from_slice(&log.rewards[..n]);
+    data.terminals.extend_from_slice(&log.terminals[..n]);
+    data.timeouts.extend_from_slice(&log.timeouts[..n]);
+    if let (Some(timeout), Some(false)) = (data.timeouts.last_mut(), data.terminals.last()) {
+        *timeout = true;
     }
 }
 
@@ -220,7 +319,7 @@ mod tests {
             let drawn = task.initial.sample(n, &few, Stream::new(1)).unwrap();
             let mut reset = vec![0.0; n * task.state_dim];
             for (i, state) in reset.chunks_exact_mut(task.state_dim).enumerate() {
-                let mut instance = env.make();
+                let mut instance = env.make().unwrap();
                 instance.reset(&mut Stream::new(2).index(i as u64).generator());
                 instance.observe(state);
             }

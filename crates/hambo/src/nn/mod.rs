@@ -102,6 +102,16 @@ impl Optimiser {
         &self.step
     }
 
+    /// Means of gradients and of their squares, which the next step builds on.
+    pub fn moments(&mut self) -> &mut [Buffer; 2] {
+        &mut self.moments
+    }
+
+    /// Goes on as if `steps` steps had been taken.
+    pub fn set_steps(&mut self, device: &Device, steps: u32) {
+        device.set(&mut self.step, steps);
+    }
+
     /// params ← params − Adam(gradient)
     pub fn step(&mut self, device: &Device, params: &mut Buffer, gradient: &Buffer) {
         device.adam(&self.adam, &mut self.step, params, gradient, &mut self.moments);

@@ -128,19 +128,7 @@ impl Mlp {
 
     /// The layers as PyTorch stores them.
     pub fn layers(&self) -> Vec<Linear> {
-        let layer = |(_, l): (usize, crate::compute::Layer)| {
-            let (inputs, outputs) = (l.inputs, l.outputs);
-            let (weight, rest) = self.params[l.offset..].split_at(inputs * outputs);
-            Linear {
-                inputs,
-                outputs,
-                weight: (0..outputs)
-                    .flat_map(|o| (0..inputs).map(move |i| weight[i * outputs + o]))
-                    .collect(),
-                bias: rest[..outputs].to_vec(),
-            }
-        };
-        self.shape.layers().map(layer).collect()
+        layers(&self.shape, &self.params)
     }
 
     /// actions `[rows, action]` ← π(states).
@@ -283,6 +271,21 @@ impl Mlp {
             sampler: None,
         }
     }
+}
+
+/// The layers of one network as PyTorch stores them.
+pub(super) fn layers(shape: &Shape, params: &[f32]) -> Vec<Linear> {
+    let layer = |(_, l): (usize, crate::compute::Layer)| {
+        let (inputs, outputs) = (l.inputs, l.outputs);
+        let (weight, rest) = params[l.offset..].split_at(inputs * outputs);
+        Linear {
+            inputs,
+            outputs,
+            weight: (0..outputs).flat_map(|o| (0..inputs).map(move |i| weight[i * outputs + o])).collect(),
+            bias: rest[..outputs].to_vec(),
+        }
+    };
+    shape.layers().map(layer).collect()
 }
 
 impl Normaliser {

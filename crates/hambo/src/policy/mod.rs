@@ -22,6 +22,7 @@ pub use spread::Noise;
 
 use crate::compute::{Buffer, Device};
 use crate::expression::Program;
+use crate::nn::Ensemble;
 use crate::task::Task;
 use crate::{Error, Result};
 use mlp::Mlp;
@@ -118,6 +119,20 @@ impl Policy {
         let (state_dim, action_dim) = (graph.state_dim, graph.action_dim);
         let kind = Kind::Graph(Arc::new(graph));
         Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
+    }
+
+    /// The policy of a trained actor: its one network's outputs go by tanh between the bounds.
+    pub fn squashed(
+        spec: &str,
+        device: &Device,
+        actor: &Ensemble,
+        [low, high]: [Vec<f32>; 2],
+    ) -> Result<Self> {
+        let output = mlp::Output::Tanh { limit: f32::INFINITY };
+        let params = device.download(&actor.params);
+        let layers = mlp::layers(&actor.shape, &params);
+        let mlp = Mlp::new(&layers, actor.shape.hidden, None, output, [low, high]);
+        Ok(Policy::network(spec, mlp.map_err(|e| Error::Numeric(format!("policy {spec}: {e}")))?))
     }
 
     fn network(spec: &str, mlp: Mlp) -> Self {

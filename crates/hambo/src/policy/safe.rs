@@ -21,7 +21,7 @@ use super::Policy;
 use super::mlp::{Linear, Mlp, Normaliser, Output};
 use super::spread::Spread;
 use crate::compute::Activation;
-use crate::files::write_together;
+use crate::files::{with_sorted_header, write_together};
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
@@ -220,5 +220,5 @@ pub(super) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
     let file = views
         .and_then(|views| safetensors::serialize(views, Some(header)))
         .map_err(|e: safetensors::SafeTensorError| Error::file(path, e.to_string()))?;
-    write_together(&[(path.to_owned(), file)])
+    write_together(&[(path.to_owned(), with_sorted_header(file))])
 }

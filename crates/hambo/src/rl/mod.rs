@@ -5,5 +5,5 @@ mod replay;
 mod sac;
 
 pub use dqn::{Dqn, DqnUpdate};
-pub use replay::{Batch, Replay, Widths};
+pub use replay::{Batch, Replay, Transition, Widths};
 pub use sac::{Losses, Sac, SacUpdate};

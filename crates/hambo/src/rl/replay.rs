@@ -62,6 +62,8 @@ pub struct Replay<A = f32> {
     continues: Buffer,
     /// Row and next row of each transition.
     transitions: [Buffer<u32>; 2],
+    /// How many of these are drawn from, the first ones.
+    len: usize,
     // A minibatch's choice of transitions, and the rows it leads to.
     chosen: Buffer<u32>,
     here: Buffer<u32>,
@@ -80,6 +82,7 @@ impl<A: Number> Replay<A> {
             rewards: columns(1),
             continues: columns(1),
             transitions: [device.zeros(0), device.zeros(0)],
+            len: 0,
             chosen: device.zeros(batch),
             here: device.zeros(batch),
             next: device.zeros(batch),
@@ -115,11 +118,12 @@ impl<A: Number> Replay<A> {
     /// the former does not continue, but must be a row that was written.
     pub fn set_transitions(&mut self, device: &Device, rows: &[u32], next: &[u32]) {
         self.transitions = [device.upload(rows), device.upload(next)];
+        self.len = rows.len();
     }
 
     /// Number of transitions.
     pub fn len(&self) -> usize {
-        self.transitions[0].len()
+        self.len
     }
 
     /// Whether there is nothing to draw.
@@ -147,5 +151,47 @@ impl<A: Number> Replay<A> {
             device.gather(&self.contexts, w.context, here, &mut batch.contexts);
             device.gather(&self.contexts, w.context, next, &mut batch.next_contexts);
         }
+    }
+}
+
+/// One transition of an environment, on the host.
+#[derive(Clone, Copy, Debug)]
+pub struct Transition<'a> {
+    /// What was seen.
+    pub observation: &'a [f32],
+    /// What was done.
+    pub action: &'a [f32],
+    /// What it brought.
+    pub reward: f32,
+    /// Whether anything can follow: not after a terminal state.
+    pub continues: bool,
+    /// What was seen next.
+    pub next_observation: &'a [f32],
+}
+
+impl Replay {
+    /// Room for `capacity` single transitions without contexts, for [`Replay::put`].
+    pub fn of_transitions(device: &Device, widths: Widths, capacity: u32, batch: usize) -> Self {
+        // Transition i has rows 2 i and 2 i + 1 to itself.
+        let mut replay = Replay::new(device, widths, 2 * capacity as usize, batch);
+        replay.transitions = [0, 1].map(|next| device.adopt((0..capacity).map(|i| 2 * i + next).collect()));
+        replay
+    }
+
+    /// Writes transition number `number` of all, in place of the oldest where there is no more room.
+    pub fn put(&mut self, device: &Device, number: usize, transition: &Transition<'_>) {
+        let capacity = self.transitions[0].len();
+        let row = number % capacity * 2;
+        self.len = capacity.min(number + 1);
+        let Transition { observation, action, reward, continues, next_observation } = *transition;
+        let w = self.widths;
+        let write = |from: &[f32], to: &mut Buffer, start: usize| {
+            device.copy_part(&device.upload(from), 0, to, start, from.len());
+        };
+        write(observation, &mut self.observations, row * w.observation);
+        write(next_observation, &mut self.observations, (row + 1) * w.observation);
+        write(action, &mut self.actions, row * w.action);
+        write(&[reward], &mut self.rewards, row);
+        write(&[f32::from(u8::from(continues))], &mut self.continues, row);
     }
 }

@@ -287,8 +287,42 @@ impl Sac {
         }
     }
 
+    /// Everything that updates change and later ones build on, by name; with [`Sac::set_updates`] enough to go on
+    /// elsewhere with the same bits.
+    pub fn parts(&mut self) -> [(&'static str, &mut Buffer); 10] {
+        let Optimisers { actor, critics, temperature } = &mut self.optimisers;
+        let [actor_mean, actor_square] = actor.moments();
+        let [critics_mean, critics_square] = critics.moments();
+        let [temperature_mean, temperature_square] = temperature.moments();
+        [
+            ("actor", &mut self.actor.params),
+            ("critics", &mut self.critics.params),
+            ("target_critics", &mut self.target_critics.params),
+            ("log_temperature", &mut self.log_temperature),
+            ("adam.actor.mean", actor_mean),
+            ("adam.actor.square", actor_square),
+            ("adam.critics.mean", critics_mean),
+            ("adam.critics.square", critics_square),
+            ("adam.temperature.mean", temperature_mean),
+            ("adam.temperature.square", temperature_square),
+        ]
+    }
+
+    /// Goes on as if `updates` updates had been made.
+    pub fn set_updates(&mut self, device: &Device, updates: u32) {
+        let Optimisers { actor, critics, temperature } = &mut self.optimisers;
+        [actor, critics, temperature].into_iter().for_each(|o| o.set_steps(device, updates));
+    }
+
     /// The actor without its noise, tanh μ(observation): one network with as many outputs as actions.
     pub fn deterministic(&self, device: &Device) -> Ensemble {
+        let mut means = self.means(device);
+        means.shape.output = Activation::Tanh;
+        means
+    }
+
+    /// μ(observation): the actor's means before tanh.
+    pub fn means(&self, device: &Device) -> Ensemble {
         let mut shape = self.actor.shape.clone();
         let last = shape.layer(shape.depth() - 1);
         let params = device.download(&self.actor.params);
@@ -299,7 +333,6 @@ impl Sac {
         if let Some(outputs) = shape.widths.last_mut() {
             *outputs /= 2;
         }
-        shape.output = Activation::Tanh;
         Ensemble { shape, params: device.adopt(params) }
     }
 }

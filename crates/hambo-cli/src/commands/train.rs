@@ -1,0 +1,63 @@
+//! `hambo train`
+
+use super::{Outcome, SCHEMA, device_beside_simulator};
+use crate::arguments::Train;
+use crate::output::{Bars, number, print, table};
+use hambo::envs::EnvName;
+use hambo::rl::SacUpdate;
+use hambo::train::{TrainConfig, train};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub fn run(arguments: &Train) -> Outcome {
+    let start = Instant::now();
+    let env: EnvName = arguments.env.parse()?;
+    let config = TrainConfig {
+        update: SacUpdate {
+            hidden: arguments.hidden.clone(),
+            batch: arguments.batch,
+            learning_rate: arguments.learning_rate,
+            temperature_rate: arguments.learning_rate,
+            discount: arguments.discount,
+            ..SacUpdate::default()
+        },
+        learning_starts: arguments.learning_starts,
+        update_every: arguments.update_every,
+        evaluate_every: arguments.evaluate_every,
+        evaluation_episodes: arguments.evaluation_episodes,
+        seed: arguments.seed,
+        ..TrainConfig::default()
+    };
+    let device = device_beside_simulator(&arguments.machine)?;
+    let trained = train(&device, env, arguments.steps, &config, &arguments.out, &Bars::default())?;
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = (arguments.steps - trained.resumed_at) as f64 / seconds;
+    if arguments.json {
+        let result = json!({
+            "schema": SCHEMA, "env": env.name(), "out": arguments.out, "steps": arguments.steps,
+            "resumed_at": trained.resumed_at, "curve": trained.curve, "config": config,
+            "steps_per_second": rate, "seconds": seconds,
+        });
+        print(&result.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let last = trained.curve.len().saturating_sub(1);
+    let rows = trained.curve.iter().enumerate().map(|(i, point)| {
+        let name = if i == last { "final".to_owned() } else { format!("step-{}", point.step) };
+        let figures = [point.value, point.std_error, point.entropy].map(number);
+        [vec![format!("{name}.safetensors"), point.step.to_string()], figures.to_vec()].concat()
+    });
+    let header = ["policy", "step", "return", "std error", "entropy"];
+    let from = match trained.resumed_at {
+        0 => String::new(),
+        step => format!(", taken up at step {step}"),
+    };
+    print(&format!(
+        "{} in {}{from}: {rate:.0} steps a second\n\n{}",
+        env.name(),
+        arguments.out.display(),
+        table(&header, &rows.collect::<Vec<_>>())
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
