@@ -430,6 +430,13 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS, 2) mlp_weights(const 
     const bool x_aligned = vectors(x, in), delta_aligned = vectors(delta, out);
     float *w = gradient + ((u64)blockIdx.z * net.members + member) * net.stride + net.offsets[l], *bias = w + in * out;
 
+    // Nothing is known of the few numbers between one member and the next but that they are 0.
+    if (blockIdx.x == 0) {
+        const u32 top = net.depth - 1, end = net.offsets[top] + (net.widths[top] + 1) * net.widths[top + 1];
+        float *rest = gradient + ((u64)blockIdx.z * net.members + member) * net.stride;
+        if (end + threadIdx.x < net.stride) rest[end + threadIdx.x] = 0.0f;
+    }
+
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const u32 quarter = warp % 4, group = warp / 4;
     const u32 from_in = block / tiles * 64 + quarter / 2 * 32, from_out = block % tiles * 64 + quarter % 2 * 32;
