@@ -20,7 +20,7 @@ pub enum Command {
     Demo(Demo),
     /// Estimate a policy's return, and bound it from below, from logged data alone
     #[command(after_help = EVALUATE_EXAMPLES)]
-    Evaluate(Evaluate),
+    Evaluate(Box<Evaluate>),
     /// The truth: a policy's return in a simulated environment
     #[command(after_help = RETURN_EXAMPLES)]
     Return(Return),
@@ -34,7 +34,14 @@ pub enum Command {
     /// Tell what is in a data file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
+    /// Hold every kernel of a device against the CPU's: a GPU that computes something else must not be trusted
+    #[command(after_help = SELFTEST_EXAMPLES)]
+    Selftest(Machine),
 }
+
+const SELFTEST_EXAMPLES: &str = "\
+Example:
+  hambo selftest --device cuda";
 
 const DEMO_EXAMPLES: &str = "\
 Example:
@@ -47,6 +54,9 @@ Examples:
         --method dainf --threshold -200 --out run1      # exit code 0: met, 1: not met
   hambo evaluate --data monday.csv tuesday.csv --columns state=angle,speed action=torque --subsample 5000 \\
         --env pendulum --policy builtin:swing-up --horizon 200      # two files, one data set
+  hambo evaluate --data log.npz --policy agent.zip --horizon 100      # the reward is learned from the log
+  hambo evaluate --data log.npz --policy agent.zip --horizon 100 --reward \"-s[0]^2\" --termination \"n[1] < 0.5\"
+  hambo evaluate --data log.npz --policy agent.zip --horizon 100 --task cart.toml      # with constraints, see docs/tasks.md
 
 Conservative methods (they have a lower bound):
   ca     an adversary shifts every step within the model's confidence set
@@ -97,9 +107,12 @@ pub struct Evaluate {
     /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
-    /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
-    #[arg(long, value_name = "NAME")]
-    pub env: String,
+    /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5), of which the
+    /// last two have their reward learned from the log, as where no task is given either
+    #[arg(long, value_name = "NAME", conflicts_with = "task")]
+    pub env: Option<String>,
+    #[command(flatten)]
+    pub task: Task,
     /// Steps of an episode, T
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
@@ -148,6 +161,25 @@ pub struct Evaluate {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What is asked of the policy, where no built-in environment says it.
+#[derive(Args)]
+pub struct Task {
+    /// Reward, termination, initial states, action bounds, angles and constraints as a TOML file
+    #[arg(long = "task", id = "task", value_name = "FILE.toml")]
+    pub file: Option<PathBuf>,
+    /// The reward: an expression of s, a, n (next state) and r (learned reward), as "-(s[0]^2 + 0.1*a[0]^2)"; or
+    /// learned. Comes before what the task or the environment says
+    #[arg(long, value_name = "EXPR|learned", allow_hyphen_values = true)]
+    pub reward: Option<String>,
+    /// What ends an episode for good: an expression, as "abs(n[0]) > 2.4"; learned, from the log's terminal flags;
+    /// or none
+    #[arg(long, value_name = "EXPR|learned|none", allow_hyphen_values = true)]
+    pub termination: Option<String>,
+    /// Entries of the state that are angles in radians: the model sees their cosine and sine
+    #[arg(long, value_name = "I,J", value_delimiter = ',')]
+    pub angles: Option<Vec<usize>>,
 }
 
 /// Which data, and which part of it.

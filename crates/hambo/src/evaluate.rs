@@ -9,7 +9,8 @@ use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
-use crate::task::Task;
+use crate::support::{SupportReport, support};
+use crate::task::{Constraint, Task};
 use crate::{Error, Result};
 use serde::Serialize;
 
@@ -99,8 +100,37 @@ pub struct Evaluation {
     pub search: Option<SearchReport>,
     /// And DA1's.
     pub search_members: Option<SearchReport>,
+    /// Bounds of further rewards; with the first they share δ.
+    pub constraints: Vec<ConstraintBound>,
+    /// The failure probability of each bound: all hold together but for a share δ.
+    pub delta_each: f64,
+    /// How far the policy leaves the data.
+    pub support: SupportReport,
     /// What the reader of the numbers must know.
     pub warnings: Vec<String>,
+}
+
+/// The bound of a further reward.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConstraintBound {
+    /// Its name.
+    pub name: String,
+    /// Its reward.
+    pub expression: String,
+    /// One per method, in the order asked for.
+    pub estimates: Vec<Estimate>,
+    /// The bound of the method asked for first.
+    pub lower_bound: Option<f64>,
+    /// What the bound has to reach.
+    pub threshold: Option<f64>,
+    /// Whether it does.
+    pub met: Option<bool>,
+    /// The confidence set that CA's adversary chose from.
+    pub set: Option<SetReport>,
+    /// How CA's adversary was searched for.
+    pub search: Option<SearchReport>,
+    /// And DA1's.
+    pub search_members: Option<SearchReport>,
 }
 
 impl Evaluation {
@@ -138,19 +168,115 @@ pub fn evaluate(
     question: &Question,
     progress: &dyn Progress,
 ) -> Result<Evaluation> {
+    evaluate_all(device, data, model, task, &[], policy, question, progress)
+}
+
+/// The same with further rewards, each with a bound of its own on the same model; δ is shared by all (union bound).
+#[allow(clippy::too_many_arguments)]
+pub fn evaluate_all(
+    device: &Device,
+    data: &Transitions,
+    model: &Bnn,
+    task: &Task,
+    constraints: &[Constraint],
+    policy: &Policy,
+    question: &Question,
+    progress: &dyn Progress,
+) -> Result<Evaluation> {
     question.validate()?;
+    let delta_each = question.delta / (1 + constraints.len()) as f64;
+    let question = Question { delta: delta_each, ..question.clone() };
+    for task in constraints.iter().map(|c| &c.task).chain([task]) {
+        check(data, model, task, policy)?;
+    }
+    let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
+    let stream = Stream::new(question.seed).child("support");
+    let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
+    let support = support(device, data, model, setting, &starts, stream);
+    let bounds = bound(device, data, model, task, policy, &question, progress)?;
+    let mut warnings: Vec<String> = support.warning().into_iter().chain(model_warnings(model)).collect();
+    warnings.extend(bounds.warnings(model, &question));
+    let mut constraint_bounds = Vec::with_capacity(constraints.len());
+    for Constraint { task, threshold } in constraints {
+        let bounds = bound(device, data, model, task, policy, &question, progress)?;
+        let own = bounds.warnings(model, &question).into_iter();
+        warnings.extend(own.map(|warning| format!("{}: {warning}", task.name)));
+        let lower_bound = bounds.estimates.first().and_then(|e| e.lower_bound);
+        constraint_bounds.push(ConstraintBound {
+            name: task.name.clone(),
+            expression: task.reward.to_string(),
+            lower_bound,
+            threshold: *threshold,
+            met: threshold.map(|threshold| lower_bound.is_some_and(|bound| bound >= threshold)),
+            estimates: bounds.estimates,
+            set: bounds.set,
+            search: bounds.search,
+            search_members: bounds.search_members,
+        });
+    }
+    if bounds.estimates.iter().any(|e| e.method == Method::DaInf) {
+        warnings.push(
+            "DAinf takes the worst of the particles for the worst case; nothing guarantees that the truth is \
+             among them"
+                .to_owned(),
+        );
+    }
+    device.check()?; // nothing is reported from a device that failed on the way
+    Ok(Evaluation {
+        estimates: bounds.estimates,
+        model: model.report().clone(),
+        tau: model.tau().to_vec(),
+        set: bounds.set,
+        search: bounds.search,
+        search_members: bounds.search_members,
+        constraints: constraint_bounds,
+        delta_each,
+        support,
+        warnings,
+    })
+}
+
+/// An error where data, model, task and policy do not belong together.
+fn check(data: &Transitions, model: &Bnn, task: &Task, policy: &Policy) -> Result<()> {
     task.check_data(data)?;
     policy.check_task(task)?;
-    if (model.state_dim(), model.action_dim()) != (task.state_dim, task.action_dim) {
+    if (model.layout().observed, model.action_dim()) != (task.state_dim, task.action_dim) {
         return Err(Error::Mismatch(format!(
             "the model has states of {} and actions of {} dimensions, task {} has {} and {}",
-            model.state_dim(),
+            model.layout().observed,
             model.action_dim(),
             task.name,
             task.state_dim,
             task.action_dim
         )));
     }
+    if task.learns_reward() && !model.layout().reward {
+        return Err(Error::Mismatch(format!(
+            "task {} asks for the learned reward, which this model does not predict: fit one that does (`reward` \
+             in its settings)",
+            task.name
+        )));
+    }
+    Ok(())
+}
+
+/// What every method says of one reward.
+struct Bounds {
+    estimates: Vec<Estimate>,
+    set: Option<SetReport>,
+    search: Option<SearchReport>,
+    search_members: Option<SearchReport>,
+}
+
+fn bound(
+    device: &Device,
+    data: &Transitions,
+    model: &Bnn,
+    task: &Task,
+    policy: &Policy,
+    question: &Question,
+    progress: &dyn Progress,
+) -> Result<Bounds> {
     let stream = Stream::new(question.seed).child("rollouts");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
@@ -200,20 +326,10 @@ pub fn evaluate(
             Method::Mean => neutral(method, &roll(Propagation::Mean)),
         });
     }
-    let mut warnings = warnings(model, &estimates);
-    warnings.extend(set_report.iter().flat_map(|set| set_warnings(set, question.delta)));
-    Ok(Evaluation {
-        estimates,
-        model: model.report().clone(),
-        tau: model.tau().to_vec(),
-        set: set_report,
-        search: search_report,
-        search_members: members_report,
-        warnings,
-    })
+    Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report })
 }
 
-fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
+fn model_warnings(model: &Bnn) -> Vec<String> {
     let mut warnings = Vec::new();
     let report = model.report();
     if !report.broken_particles.is_empty() {
@@ -233,10 +349,22 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
     if model.particles() == 1 {
         warnings
             .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
-        if estimates.iter().any(|e| e.method == Method::Da1) {
-            warnings
-                .push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
-        }
+    }
+    warnings
+}
+
+impl Bounds {
+    fn warnings(&self, model: &Bnn, question: &Question) -> Vec<String> {
+        let mut warnings = estimate_warnings(model, &self.estimates);
+        warnings.extend(self.set.iter().flat_map(|set| set_warnings(set, question.delta)));
+        warnings
+    }
+}
+
+fn estimate_warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if model.particles() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
+        warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
     }
     for e in estimates {
         if e.diverged_rollouts > 0 {
@@ -264,13 +392,6 @@ fn warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
         if !e.value.is_finite() {
             warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
         }
-    }
-    if estimates.iter().any(|e| e.method == Method::DaInf) {
-        warnings.push(
-            "DAinf takes the worst of the particles for the worst case; nothing guarantees that the truth is \
-             among them"
-                .to_owned(),
-        );
     }
     warnings
 }

@@ -57,8 +57,7 @@ impl Continuous {
         hidden: &[usize],
         stream: Stream,
     ) -> Result<Self> {
-        let (ds, da) = (model.state_dim(), model.action_dim());
-        let widths = [&[ds + da], hidden, &[ds]].concat();
+        let widths = [&[model.input_dim()], hidden, &[model.state_dim()]].concat();
         let mut shape = Shape::new(restarts, widths, Activation::Relu)?;
         shape.output = Activation::Tanh;
         Ok(Continuous { networks: Ensemble::random(device, shape, stream), set: set.clone() })
@@ -97,7 +96,7 @@ pub struct Discrete {
 impl Discrete {
     /// The adversary that always chooses the same member, as HAMBO-DAinf does.
     pub fn constant(device: &Device, model: &Bnn, member: usize) -> Result<Self> {
-        let (inputs, members) = (model.state_dim() + model.action_dim() + 1, model.particles());
+        let (inputs, members) = (model.input_dim() + 1, model.particles());
         let shape = Shape::new(1, vec![inputs, members], Activation::Relu)?;
         let mut params = vec![0.0; shape.parameters()];
         params[inputs * members + member] = 1.0; // biases follow the weights

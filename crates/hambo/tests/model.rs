@@ -225,8 +225,11 @@ fn damaged_model_files_are_errors() {
     let good: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     for (pointer, value, part) in [
         ("/schema", "\"hambo/bnn/0\"", "schema is"),
-        ("/state_dim", "3", "do not fit"),
-        ("/state_dim", "18446744073709551615", "do not fit"),
+        ("/layout/observed", "3", "do not fit"),
+        ("/layout/observed", "0", "do not fit"),
+        ("/layout/reward", "true", "do not fit"),
+        ("/layout/angles", "[{\"index\": 0, \"from\": null}]", "do not fit"),
+        ("/layout/observed", "18446744073709551615", "do not fit"),
         ("/head/dims", "9223372036854775808", "do not fit"),
         ("/head/floor", "1e40", "out of range"),
         ("/head/floor", "-1.0", "positive"),

@@ -101,6 +101,8 @@ fn steps_do_not_allocate() {
     };
     let [adversary, ahead] = [adversary(None), adversary(Some(-0.5))];
     let folder = common::Folder::new("no-allocation");
+    let learned = fit(&device, &data, &BnnConfig { reward: true, angles: vec![1], ..small(3, 20) });
+    let paid = Task { reward: program("r - n[1]^2"), ..task.clone() };
     for policy in
         [Policy::read("builtin:proportional").unwrap(), network(&folder.0.join("policy.safetensors"))]
     {
@@ -118,6 +120,15 @@ fn steps_do_not_allocate() {
                 rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
             });
             assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
+            if !matches!(propagation, Propagation::Moments) {
+                continue; // what is seen of states does not depend on it
+            }
+            let allocations = allocations_of_steps(|steps| {
+                let setting =
+                    Setting { task: &paid, policy: &policy, horizon: steps as usize, discount: 1.0 };
+                rollout(&device, &learned, &setting, propagation, starts, Stream::new(5), &());
+            });
+            assert_eq!(allocations, 0, "100 rollout steps with learned reward, {propagation:?}");
         }
     }
     let widths = Widths { observation: 3, context: 1, action: 2 };

@@ -7,7 +7,7 @@ mod common;
 use common::{linear_model, small, transitions};
 use hambo::adversary::{DqnConfig, SearchConfig};
 use hambo::compute::{Device, Kernel};
-use hambo::data::Transitions;
+use hambo::data::{Columns, Transitions};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::estimate::{Method, dainf, mean_return};
 use hambo::evaluate::{Question, evaluate};
@@ -249,6 +249,52 @@ fn a_learned_deterministic_system_gives_its_closed_form_return() {
     let sampled = evaluation.estimates.iter().find(|e| e.method == Method::TsInf).unwrap();
     let mean = conservative.particles.iter().sum::<f64>() / 3.0;
     assert_close(sampled.value, mean, 5.0 * sampled.std_error + 1e-6, "TSinf");
+}
+
+#[test]
+fn a_learned_reward_gives_the_closed_form_return() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let known = transitions::<2, 2>(3000, |s, a, _| [s[0] + 0.5 * a[0], 0.9 * s[1] + 0.5 * a[1]]);
+    let pays = |row: usize| {
+        let (s, a) = (known.state(row), known.action(row));
+        s[0] - 2.0 * s[1] + 0.5 * a[0]
+    };
+    let data = Transitions::new(Columns {
+        state_dim: 2,
+        action_dim: 2,
+        states: known.states().to_vec(),
+        actions: known.actions().to_vec(),
+        rewards: (0..known.len()).map(pays).collect(),
+        next_states: known.next_states().to_vec(),
+        terminals: known.terminals().to_vec(),
+        timeouts: known.timeouts().to_vec(),
+        episode_starts: vec![0],
+    })
+    .unwrap();
+    let mut task = task("r", None, 1.0);
+    task.initial = Initial::Fixed(vec![0.8, -0.6]);
+    let (horizon, discount) = (12, 0.95f64);
+    // a = −s: r = 0.5 s₀ − 2 s₁ with s₀ halved and s₁ at 0.4 of itself in every step.
+    let truth: f64 =
+        (0..horizon as i32).map(|t| (0.4 * 0.5f64.powi(t) + 1.2 * 0.4f64.powi(t)) * discount.powi(t)).sum();
+    let question =
+        Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let without = common::fit(&device, &data, &small(2, 50));
+    let error = evaluate(&device, &data, &without, &task, &proportional("1"), &question, &()).unwrap_err();
+    assert!(error.to_string().contains("which this model does not predict"), "{error}");
+
+    let config = BnnConfig { kernel: Kernel::Median, reward: true, ..small(3, 2000) };
+    let model = common::fit(&device, &data, &config);
+    assert_eq!((model.layout().observed, model.state_dim(), model.tau().len()), (2, 3, 3));
+    let evaluation = evaluate(&device, &data, &model, &task, &proportional("1"), &question, &()).unwrap();
+    for e in &evaluation.estimates {
+        assert_close(e.value, truth, 0.05 * truth.abs(), e.method.name());
+    }
+    let folder = common::Folder::new("learned-reward");
+    model.save(&device, &folder.0).unwrap();
+    let loaded = Bnn::load(&device, &folder.0).unwrap();
+    let again = evaluate(&device, &data, &loaded, &task, &proportional("1"), &question, &()).unwrap();
+    assert_eq!(again.estimates, evaluation.estimates, "bit for bit");
 }
 
 #[test]

@@ -5,12 +5,14 @@ use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
-use hambo::data::{ColumnNames, ReadOptions, digest, read_all};
+use hambo::compute::Device;
+use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
-use hambo::evaluate::{Evaluation, Question, evaluate, fit};
+use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
 use hambo::policy::Policy;
+use hambo::task::{Asked, Declaration, Task};
 use hambo::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,39 +36,43 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         },
     };
     question.validate()?;
-    check_threshold(arguments.threshold, &question)?;
-    let env: EnvName = arguments.env.parse()?;
-    if !env.reward_is_known() {
-        let expected = "point-safety, point or pendulum: the reward of this one is no function of what is observed, \
-                        and rewards cannot be learned from the data yet";
-        return Err(Error::setting("env", env.name(), expected).into());
-    }
-    let task = env.task()?;
+    let declaration = declaration(arguments)?;
+    check_thresholds(arguments.threshold, &declaration, &question)?;
+    let env = declaration.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
     let policy = Policy::read(&arguments.policy)?;
-    policy.check_task(&task)?;
-    let config = model_config(arguments)?;
+    env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+    let mut config = model_config(arguments)?;
     let device = device(&arguments.machine)?;
     let options = read_options(&arguments.data, arguments.seed)?;
     let loaded = read_all(&arguments.data.paths, &options)?;
     let data = &loaded.transitions;
-    task.check_data(data).map_err(|e| about(&arguments.data, e))?;
+    env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| about(&arguments.data, e))?;
+    let asked = resolve(arguments, &declaration, env, data)?;
+    policy.check_task(&asked.task)?;
+    let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
+    config.reward |= tasks().any(|task| task.learns_reward());
+    config.angles.extend(&asked.angles);
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
     let bars = Bars::default();
     let model = match (&arguments.fitted, arguments.model) {
-        (Some(folder), _) => Bnn::load(&device, folder)?,
+        (Some(folder), _) => fitted(&device, folder, &config)?,
         (None, Model::Bnn) => device
             .run(|| fit(&device, data, &config, &question, &bars))
             .map_err(|e| about(&arguments.data, e))?,
     };
-    let mut evaluation = evaluate(&device, data, &model, &task, &policy, &question, &bars)?;
-    evaluation.warnings.splice(0..0, loaded.notes);
+    let Asked { task, constraints, declared, notes, .. } = &asked;
+    let mut evaluation = evaluate_all(&device, data, &model, task, constraints, &policy, &question, &bars)?;
+    evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
 
-    let met = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
+    let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
+    let met =
+        evaluation.constraints.iter().filter_map(|c| c.met).chain(reached).reduce(|all, one| all && one);
     let result = json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
         "task": task.name,
+        "declared": declared,
         "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
         "policy": policy.spec,
         "horizon": question.horizon,
@@ -74,10 +80,13 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "estimates": evaluation.estimates,
         "lower_bound": evaluation.lower_bound(),
         "delta": question.delta,
+        "delta_each": evaluation.delta_each,
+        "constraints": evaluation.constraints,
         "monte_carlo_share": MONTE_CARLO_SHARE,
         "threshold": arguments.threshold,
         "verdict": met.map(|met| if met { "meets" } else { "fails" }),
-        "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau},
+        "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
+        "support": evaluation.support,
         "confidence_set": evaluation.set,
         "adversary": evaluation.search,
         "adversary_da1": evaluation.search_members,
@@ -90,15 +99,57 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         files.extend(model.files(&device, folder.path())?);
         folder.write(&files)?;
     }
-    print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, arguments) })?;
+    print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, &asked, arguments) })?;
     Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
+/// The task file, and the flags that come before it.
+fn declaration(arguments: &Evaluate) -> Result<Declaration> {
+    let flags = &arguments.task;
+    let mut declaration = match &flags.file {
+        Some(path) => Declaration::read(path)?,
+        None => Declaration { env: arguments.env.clone(), ..Declaration::default() },
+    };
+    declaration.reward = flags.reward.clone().or(declaration.reward);
+    declaration.termination = flags.termination.clone().or(declaration.termination);
+    declaration.angles = flags.angles.clone().unwrap_or(declaration.angles);
+    Ok(declaration)
+}
+
+/// What is asked of these data; an error names the task file where there is one.
+fn resolve(
+    arguments: &Evaluate,
+    declaration: &Declaration,
+    env: Option<Task>,
+    data: &Transitions,
+) -> Result<Asked> {
+    declaration.resolve(data, env).map_err(|error| match (&arguments.task.file, error) {
+        (_, error @ Error::Data(_)) => about(&arguments.data, error),
+        (Some(path), error) => Error::file(path, error.to_string()),
+        (None, error) => error,
+    })
+}
+
+/// A model of an earlier run, which has to predict what the task asks for.
+fn fitted(device: &Device, folder: &Path, config: &BnnConfig) -> Result<Bnn> {
+    let model = Bnn::load(device, folder)?;
+    let (layout, angles) = (model.layout(), &config.angles);
+    let same = layout.angles.len() == angles.len() && layout.angles.iter().all(|a| angles.contains(&a.index));
+    if (config.reward && !layout.reward) || !same {
+        let problem =
+            "this model was fitted for other angles, or without the reward that is to be learned: fit anew";
+        return Err(Error::file(folder, problem));
+    }
+    Ok(model)
+}
+
 /// A verdict needs a bound, and only conservative methods have one.
-fn check_threshold(threshold: Option<f64>, question: &Question) -> Result<()> {
-    let Some(threshold) = threshold else { return Ok(()) };
-    if !threshold.is_finite() {
+fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question: &Question) -> Result<()> {
+    if let Some(threshold) = threshold.filter(|x| !x.is_finite()) {
         return Err(Error::setting("threshold", threshold, "a finite number"));
+    }
+    if threshold.is_none() && declaration.constraints.iter().all(|c| c.threshold.is_none()) {
+        return Ok(());
     }
     match question.methods.first() {
         Some(first) if !first.is_conservative() => Err(Error::setting(
@@ -141,7 +192,7 @@ fn about(data: &Data, error: Error) -> Error {
     }
 }
 
-fn text(result: &Value, evaluation: &Evaluation, arguments: &Evaluate) -> String {
+fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Evaluate) -> String {
     let row = |e: &Estimate| {
         let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
         let bound = e.lower_bound.map_or("–".to_owned(), number);
@@ -151,16 +202,51 @@ fn text(result: &Value, evaluation: &Evaluation, arguments: &Evaluate) -> String
     let mut lines = vec![
         format!(
             "{} on {}, horizon {}, from {} transitions",
-            arguments.policy, arguments.env, arguments.horizon, result["data"]["transitions"]
+            arguments.policy, asked.task.name, arguments.horizon, result["data"]["transitions"]
+        ),
+        format!(
+            "reward {}; termination {}; initial states: {}",
+            asked.declared.reward, asked.declared.termination, asked.declared.initial
         ),
         String::new(),
         table(&["method", "kind", "estimate", "std error", "lower bound"], &rows),
         String::new(),
     ];
+    if !evaluation.constraints.is_empty() {
+        lines.extend(constraint_table(evaluation, arguments.delta));
+    }
     if let (Some(threshold), Some(bound)) = (arguments.threshold, evaluation.lower_bound()) {
         let verdict = if bound >= threshold { "MEETS" } else { "FAILS" };
         lines.push(format!("{verdict} the threshold: bound {} against {}", number(bound), number(threshold)));
     }
     lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
     lines.join("\n")
+}
+
+/// Every constraint by every method, and what all bounds share.
+fn constraint_table(evaluation: &Evaluation, delta: f64) -> Vec<String> {
+    let missing = || "–".to_owned();
+    let rows = evaluation.constraints.iter().flat_map(|c| {
+        c.estimates.iter().enumerate().map(move |(i, e)| {
+            let verdict = c.met.filter(|_| i == 0).map(|met| if met { "meets" } else { "FAILS" });
+            vec![
+                if i == 0 { c.name.clone() } else { String::new() },
+                e.method.name().to_owned(),
+                number(e.value),
+                e.lower_bound.map_or_else(missing, number),
+                c.threshold.filter(|_| i == 0).map_or_else(missing, number),
+                verdict.map_or_else(missing, str::to_owned),
+            ]
+        })
+    });
+    let header = ["constraint", "method", "estimate", "lower bound", "threshold", "verdict"];
+    vec![
+        table(&header, &rows.collect::<Vec<_>>()),
+        format!(
+            "all {} bounds of a method hold together but for a share {delta}: each is for {:.4}",
+            1 + evaluation.constraints.len(),
+            evaluation.delta_each
+        ),
+        String::new(),
+    ]
 }

@@ -5,6 +5,7 @@ mod demo;
 mod evaluate;
 mod inspect;
 mod returns;
+mod selftest;
 mod train;
 
 use crate::arguments::{Command, DeviceName, Machine};
@@ -27,6 +28,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Selftest(machine) => selftest::run(&machine),
     }
 }
 

@@ -7,6 +7,7 @@ mod bad_settings;
 mod disk;
 mod evaluate;
 mod simple;
+mod tasks;
 
 use rust_hdf5::H5File;
 use serde_json::Value;

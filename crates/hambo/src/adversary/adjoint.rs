@@ -2,11 +2,12 @@
 
 use crate::compute::{Buffer, Input, Shift};
 use crate::nn::Trace;
-use crate::rollout::World;
+use crate::rollout::{Senses, World};
 
 /// Room for one step of a backward pass over `rows` trajectories.
 pub(crate) struct Adjoint {
     trace: Trace,
+    senses: Senses,
     /// The networks' inputs at the step: (s, a) standardized.
     pub inputs: Buffer,
     weights: Buffer,
@@ -36,9 +37,10 @@ impl Adjoint {
         let (ds, da) = (model.state_dim(), model.action_dim());
         Adjoint {
             trace: Trace::new(device, &model.ensemble().shape, rows),
-            inputs: device.zeros(rows * (ds + da)),
+            senses: world.senses(rows),
+            inputs: device.zeros(rows * model.input_dim()),
             weights: device.zeros(rows),
-            d_inputs: device.zeros(model.particles() * rows * (ds + da)),
+            d_inputs: device.zeros(model.particles() * rows * model.input_dim()),
             d_shifts: device.zeros(rows * ds),
             d_s: device.zeros(rows * ds),
             d_a: device.zeros(rows * da),
@@ -47,22 +49,21 @@ impl Adjoint {
 
     /// Recomputes the networks' forward pass at (s, a), this time keeping the activations.
     pub fn recompute(&mut self, world: &World<'_>, s: &Buffer, a: &Buffer) {
-        world.inputs(s, a, &mut self.inputs);
+        world.inputs(s, a, &mut self.senses, &mut self.inputs);
         world.model.ensemble().forward(world.device, Input::Shared(&self.inputs), &mut self.trace);
     }
 
     /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward and model; adds the reward's
     /// part to `d_next` itself. [`Adjoint::recompute`] must have seen the same step.
     pub fn back(&mut self, world: &World<'_>, step: &Moment<'_>, d_next: &mut Buffer) {
-        let World { device, model, setting, ref units_in, ref units_out, .. } = *world;
-        let (ds, da) = (model.state_dim(), model.action_dim());
+        let World { device, model, ref units_out, .. } = *world;
         device.fill(&mut self.d_s, 0.0);
         device.fill(&mut self.d_a, 0.0);
         // r(s, a, s')
         device.fill(&mut self.weights, step.weight);
         device.still_running(step.running, &mut self.weights);
         device.evaluate_gradient(
-            &setting.task.reward,
+            &world.reward,
             [step.s, step.a, step.next],
             &self.weights,
             [&mut self.d_s, &mut self.d_a, &mut *d_next],
@@ -84,7 +85,7 @@ impl Adjoint {
         );
         let input = Input::Shared(&self.inputs);
         model.ensemble().backward(device, input, &mut self.trace, None, Some(&mut self.d_inputs));
-        device.standardize_gradient(&self.d_inputs, &units_in[1], (&mut self.d_s, ds), (&mut self.d_a, da));
+        world.inputs_back(step.s, &mut self.senses, &self.d_inputs, (&mut self.d_s, &mut self.d_a));
         if model.relative() {
             device.add(d_next, &mut self.d_s);
         }

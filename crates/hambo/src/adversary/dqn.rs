@@ -136,10 +136,11 @@ impl<'a> DqnAdversary<'a> {
             return; // every episode left the finite numbers at once
         }
         let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
-        for _ in 0..self.config.updates {
-            self.dqn.draw(device, &mut memory.replay, &reward_scale, stream);
-            self.dqn.update(device);
-        }
+        let (device, dqn) = (&device.fast(), &mut self.dqn);
+        device.repeat(self.config.updates, || {
+            dqn.draw(device, &mut memory.replay, &reward_scale, stream);
+            dqn.update(device);
+        });
     }
 
     /// The adversary as it stands, and the one that looks a step ahead.

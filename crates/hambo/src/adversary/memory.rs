@@ -23,7 +23,7 @@ pub(super) struct Memory<A> {
 
 /// Lengths of what goes into a step, with choices that are `action` wide.
 pub(super) fn widths(world: &World<'_>, action: usize) -> Widths {
-    Widths { observation: world.model.state_dim() + world.model.action_dim(), context: 1, action }
+    Widths { observation: world.model.input_dim(), context: 1, action }
 }
 
 impl<A: Number> Memory<A> {

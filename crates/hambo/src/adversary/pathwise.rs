@@ -9,7 +9,7 @@ use crate::compute::{Adam, Buffer, Counter, Device, Input, Shift};
 use crate::hallucination::Continuous;
 use crate::nn::{Optimiser, Trace};
 use crate::rng::Stream;
-use crate::rollout::{Propagation, Rollout, World, noise_stream};
+use crate::rollout::{Propagation, Rollout, Senses, World, noise_stream};
 
 /// Trains all restarts of an adversary side by side, each on trajectories of its own.
 pub(crate) struct Pathwise<'a> {
@@ -17,6 +17,7 @@ pub(crate) struct Pathwise<'a> {
     starts: usize,
     optimiser: Optimiser,
     adjoint: Adjoint,
+    senses: Senses,
     adversary_trace: Trace,
     gradient: Buffer,
     step_gradient: Buffer,
@@ -50,6 +51,7 @@ impl<'a> Pathwise<'a> {
             starts,
             optimiser: Optimiser::new(device, adam, parameters),
             adjoint: Adjoint::new(world, rows),
+            senses: world.senses(rows),
             adversary_trace: Trace::new(device, &networks.shape, starts),
             gradient: device.zeros(parameters),
             step_gradient: device.zeros(parameters),
@@ -64,7 +66,7 @@ impl<'a> Pathwise<'a> {
             shifts: device.zeros(rows * ds),
             noise: device.zeros(starts * ds),
             d_next: device.zeros(rows * ds),
-            d_inputs: device.zeros(rows * (ds + da)),
+            d_inputs: device.zeros(rows * model.input_dim()),
             time: device.counter(),
         }
     }
@@ -131,8 +133,7 @@ impl<'a> Pathwise<'a> {
 
     /// From dJ/ds' in `d_next` to dJ/ds, left there for the step before, and to the adversary's parameters.
     fn back_one_step(&mut self, adversary: &Continuous, stream: Stream, t: usize) {
-        let World { device, model, setting, ref units_in, ref bounds, .. } = *self.world;
-        let (ds, da) = (model.state_dim(), model.action_dim());
+        let World { device, setting, .. } = *self.world;
         // What the step was.
         self.adjoint.recompute(self.world, &self.s, &self.a);
         let own = Input::PerMember(&self.adjoint.inputs);
@@ -164,11 +165,10 @@ impl<'a> Pathwise<'a> {
             Some(&mut self.step_gradient),
             Some(&mut self.d_inputs),
         );
-        device.standardize_gradient(&self.d_inputs, &units_in[1], (d_s, ds), (d_a, da));
+        self.world.inputs_back(&self.s, &mut self.senses, &self.d_inputs, (&mut *d_s, &mut *d_a));
 
         // a = π(s)
-        device.clamp_gradient(&bounds[0], &bounds[1], &self.a, d_a);
-        setting.policy.back(device, &self.s, d_a, d_s);
+        self.world.act_back(&self.s, &mut self.senses, (&self.a, d_a), d_s);
         device.still_running(&self.running, d_s);
         std::mem::swap(d_s, &mut self.d_next);
     }
@@ -177,13 +177,16 @@ impl<'a> Pathwise<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Columns, Transitions};
     use crate::dynamics::{Bnn, BnnConfig};
     use crate::envs::{Behaviour, EnvName, collect};
     use crate::evaluate::{Question, fit};
+    use crate::expression::{Program, Scope};
     use crate::hallucination::ConfidenceSet;
     use crate::policy::Policy;
     use crate::rollout::Setting;
-    use crate::task::Task;
+    use crate::task::{Initial, Task};
+    use std::f64::consts::PI;
 
     const STARTS: usize = 5;
 
@@ -228,6 +231,69 @@ mod tests {
                 assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}, {set:?}");
             }
         }
+    }
+
+    /// The same where the reward is learned and an entry of the state is an angle, which the networks see as cosine
+    /// and sine, and which starts anew at ±π.
+    #[test]
+    fn gradients_go_through_learned_rewards_and_angles() {
+        let device = Device::cpu(Some(2)).unwrap();
+        let mut generator = Stream::new(9).generator();
+        let mut c = Columns { state_dim: 2, action_dim: 2, ..Default::default() };
+        for i in 0..600 {
+            let (angle, speed) = (generator.range(-3.1, 3.1), generator.range(-2.0, 2.0));
+            let a = [generator.range(-1.0, 1.0), generator.range(-1.0, 1.0)];
+            let next = [angle + 0.3 * speed, speed + angle.sin() + 0.5 * a[0]];
+            c.states.extend([angle, speed].map(|x| x as f32));
+            c.next_states.extend([(next[0] + PI).rem_euclid(2.0 * PI) - PI, next[1]].map(|x| x as f32));
+            c.actions.extend(a.map(|x| x as f32));
+            c.rewards.push((angle.cos() - 0.1 * speed * speed + 0.2 * a[1]) as f32);
+            c.terminals.push(false);
+            c.timeouts.push(i % 20 == 19);
+            if i % 20 == 0 {
+                c.episode_starts.push(i);
+            }
+        }
+        let data = Transitions::new(c).unwrap();
+        let config = BnnConfig {
+            particles: 3,
+            hidden: vec![16, 16],
+            steps: 300,
+            angles: vec![0],
+            reward: true,
+            ..Default::default()
+        };
+        let model = fit(&device, &data, &config, &Question::default(), &()).unwrap();
+        assert_eq!(model.layout().angles[0].from, Some(-std::f32::consts::PI));
+        let task = Task {
+            name: "test".to_owned(),
+            state_dim: 2,
+            action_dim: 2,
+            action_low: vec![-9.0; 2],
+            action_high: vec![9.0; 2],
+            reward: Program::parse(&["r - 0.1*n[1]^2"], 2, 2, Scope::REWARD).unwrap(),
+            termination: None,
+            initial: Initial::EpisodeStarts,
+        };
+        let policy = Policy::read("builtin:proportional,gain=0.7").unwrap();
+        let setting = Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9 };
+        let world = World::new(&device, &model, setting);
+        let set = ConfidenceSet::new(&model, 3.0).unwrap();
+        let adversary = Continuous::random(&device, &model, &set, 1, &[8], Stream::new(5)).unwrap();
+        let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
+        let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-3));
+        let (_, g) = pathwise.gradient(&adversary, &starts, Stream::new(6));
+        let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let mut value = |h: f64| {
+            let mut params = device.download(&adversary.networks.params);
+            params.iter_mut().zip(&g).for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
+            let mut moved = adversary.restart(&device, 0);
+            moved.networks.params = device.adopt(params);
+            pathwise.forward(&moved, &starts, Stream::new(6))[0]
+        };
+        let h = 2e-2;
+        let difference = (value(h) - value(-h)) / (2.0 * h);
+        assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}");
     }
 
     #[test]

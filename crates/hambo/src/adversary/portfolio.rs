@@ -302,6 +302,6 @@ fn measure(world: &World<'_>, propagation: Propagation<'_>, starts: &[f32], nois
     let mut rollout = Rollout::new(world, propagation, starts);
     (0..world.setting.horizon).for_each(|_| rollout.step(noise));
     let returns = rollout.returns(device).values;
-    let each = starts.len() / world.model.state_dim();
+    let each = starts.len() / world.model.layout().observed;
     returns.chunks_exact(each).map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64).collect()
 }

@@ -118,10 +118,11 @@ impl<'a> SacAdversary<'a> {
             return; // every episode left the finite numbers at once
         }
         let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
-        for _ in 0..self.config.updates {
-            self.sac.draw(device, &mut memory.replay, &reward_scale, stream);
-            self.sac.update(device);
-        }
+        let (device, sac) = (&device.fast(), &mut self.sac);
+        device.repeat(self.config.updates, || {
+            sac.draw(device, &mut memory.replay, &reward_scale, stream);
+            sac.update(device);
+        });
     }
 
     /// The adversary as it stands, without its noise: η = tanh μ(s, a).

@@ -95,7 +95,7 @@ pub(crate) fn confidence_set(
             ("conformal".to_owned(), None, set)
         }
         Beta::Trajectory => {
-            trajectory = trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, progress);
+            trajectory = trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, progress)?;
             let beta = trajectory.as_ref().map_or(1.0, |t| t.beta);
             let rule =
                 if trajectory.is_some() { "trajectory" } else { "1 (too few episodes for trajectory)" };

@@ -1,6 +1,7 @@
 //! Searches on problems whose worst adversary is known.
 
 mod chain;
+mod reward;
 
 use super::{SacConfig, SearchConfig, SearchReport, search};
 use crate::compute::{Activation, Device, Shape};

@@ -10,6 +10,7 @@
 //! This is coverage on the behaviour's data. It says nothing about places the behaviour never went.
 
 use super::adjoint::{Adjoint, Moment};
+use crate::Result;
 use crate::compute::{Buffer, Shift};
 use crate::data::Transitions;
 use crate::hallucination::ConfidenceSet;
@@ -64,13 +65,16 @@ pub(crate) fn trajectory_beta(
     set: &ConfidenceSet,
     delta: f64,
     progress: &dyn Progress,
-) -> Option<TrajectoryBeta> {
+) -> Result<Option<TrajectoryBeta>> {
     let mut lengths = LENGTHS.into_iter().filter(|&l| l <= world.setting.horizon);
-    let replay = lengths.find_map(|length| Replay::new(world, data, set, length))?;
+    let logged = world.setting.task.logged(data)?;
+    let Some(replay) = lengths.find_map(|length| Replay::new(world, data, &logged, set, length)) else {
+        return Ok(None);
+    };
     let betas = replay.smallest_covering(set, progress);
     let (beta, level) = pooled_quantile(&betas, &replay.episode, 1.0 - delta);
     let covered = betas.iter().filter(|&&b| b <= 1.0).count();
-    Some(TrajectoryBeta {
+    Ok(Some(TrajectoryBeta {
         beta,
         segment_length: replay.length,
         segments: betas.len(),
@@ -78,11 +82,17 @@ pub(crate) fn trajectory_beta(
         level,
         coverage_of_one: covered as f64 / betas.len() as f64,
         uncovered: betas.iter().filter(|&&b| b >= f64::from(LARGEST)).count(),
-    })
+    }))
 }
 
 impl<'a> Replay<'a> {
-    fn new(world: &'a World<'a>, data: &Transitions, set: &ConfidenceSet, length: usize) -> Option<Self> {
+    fn new(
+        world: &'a World<'a>,
+        data: &Transitions,
+        (rewards, ended): &(Vec<f32>, Vec<bool>),
+        set: &ConfidenceSet,
+        length: usize,
+    ) -> Option<Self> {
         let held_out = world.model.held_out();
         if !held_out.by_episode {
             return None;
@@ -100,14 +110,18 @@ impl<'a> Replay<'a> {
                 episode.push(index);
             }
         }
-        let device = world.device;
+        let (device, layout) = (world.device, world.model.layout());
         let gather = |t: usize| first.iter().flat_map(|&f| data.action(f + t)).copied().collect::<Vec<f32>>();
-        let logged = |&f: &usize| data.rewards()[f..f + length].iter().map(|&r| f64::from(r)).sum();
+        let logged = |&f: &usize| {
+            let last = (f..f + length - 1).find(|&row| ended[row]).unwrap_or(f + length - 1);
+            rewards[f..=last].iter().map(|&r| f64::from(r)).sum()
+        };
         let replay = Replay {
             world,
             length,
             tau: set.reach.clone(),
-            starts: device.adopt(first.iter().flat_map(|&f| data.state(f)).copied().collect()),
+            starts: device
+                .adopt(layout.carry(&first.iter().flat_map(|&f| data.state(f)).copied().collect::<Vec<_>>())),
             actions: (0..length).map(|t| device.adopt(gather(t))).collect(),
             logged: first.iter().map(logged).collect(),
             episode,
@@ -181,9 +195,10 @@ impl<'a> Replay<'a> {
         betas: &[f32],
         signs: &[Vec<f32>],
     ) -> (Vec<Buffer>, Vec<Buffer<u32>>, Vec<f64>) {
-        let World { device, model, setting, .. } = *self.world;
+        let World { device, model, ref reward, ref termination, .. } = *self.world;
         let (m, ds) = (betas.len(), model.state_dim());
-        let mut inputs = device.zeros(m * (ds + model.action_dim()));
+        let mut senses = self.world.senses(m);
+        let mut inputs = device.zeros(m * model.input_dim());
         let mut outputs = device.zeros(model.particles() * m * 2 * ds);
         let [mut rewards, mut returns, mut lowest, mut ended] = std::array::from_fn(|_| device.zeros(m));
         device.fill(&mut lowest, f32::INFINITY);
@@ -194,15 +209,15 @@ impl<'a> Replay<'a> {
         for (actions, signs) in self.actions.iter().zip(signs) {
             states.push(device.upload(&device.download(&current)));
             status.push(device.upload(&device.download(&running)));
-            self.world.inputs(&current, actions, &mut inputs);
+            self.world.inputs(&current, actions, &mut senses, &mut inputs);
             model.ensemble().infer(device, crate::compute::Input::Shared(&inputs), m, &mut outputs);
             let amount = self.amounts(betas, signs);
             let step =
                 crate::compute::Step::Shifted(Shift { amount: &amount, power: set.power, noise: &noise });
             let mut next = device.zeros(m * ds);
-            self.world.propagate(&step, &outputs, &current, &mut next);
-            device.evaluate(&setting.task.reward, &current, actions, &next, &mut rewards);
-            let ended = setting.task.termination.as_ref().map(|termination| {
+            self.world.propagate(&step, &outputs, &current, &mut senses, &mut next);
+            device.evaluate(reward, &current, actions, &next, &mut rewards);
+            let ended = termination.as_ref().map(|termination| {
                 device.evaluate(termination, &current, actions, &next, &mut ended);
                 &ended
             });

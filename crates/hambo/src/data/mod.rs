@@ -20,7 +20,7 @@ mod transitions;
 pub use columns::ColumnNames;
 pub use d4rl::{read_d4rl, write_d4rl};
 pub use hdf5::Entry;
-pub(crate) use hdf5::Source;
+pub(crate) use hdf5::{Source, edit_distance};
 pub use log::{Format, Loaded};
 pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate, read, read_all};
 pub use split::Split;

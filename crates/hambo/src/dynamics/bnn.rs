@@ -2,6 +2,7 @@
 //! (the paper's Section 4 and Algorithm 2).
 
 use super::calibration::{calibration_error, recalibrate};
+use super::layout::{Layout, Views};
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
 use crate::data::{Split, Standardizer, Transitions, check_holdout};
 use crate::nn::{Ensemble, Optimiser, Trace};
@@ -54,6 +55,10 @@ pub struct BnnConfig {
     pub target: Target,
     /// Share of the data held out for validation, and as much again for calibration.
     pub holdout: f64,
+    /// Entries of the state that are angles: the networks see their cosine and sine.
+    pub angles: Vec<usize>,
+    /// Whether the reward is one of the predicted values.
+    pub reward: bool,
 }
 
 impl Default for BnnConfig {
@@ -73,6 +78,8 @@ impl Default for BnnConfig {
             std_floor: 1e-3,
             target: Target::Change,
             holdout: 0.1,
+            angles: Vec::new(),
+            reward: false,
         }
     }
 }
@@ -99,6 +106,10 @@ impl BnnConfig {
             return Err(Error::setting("hidden", format!("{:?}", self.hidden), "widths of at least 1"));
         }
         check_holdout(self.holdout)?;
+        if self.target == Target::NextState && (self.reward || !self.angles.is_empty()) {
+            let expected = "\"change\" where the reward is learned or angles are declared";
+            return Err(Error::setting("target", "next-state", expected));
+        }
         positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
         positive("patience", f64::from(self.patience), self.patience > 0)?;
         positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
@@ -142,7 +153,8 @@ pub struct FitReport {
 #[derive(Debug)]
 pub struct Bnn {
     pub(super) config: BnnConfig,
-    pub(super) state_dim: usize,
+    pub(super) layout: Layout,
+    pub(super) views: Views,
     pub(super) action_dim: usize,
     pub(super) inputs: Standardizer,
     pub(super) targets: Standardizer,
@@ -153,7 +165,7 @@ pub struct Bnn {
     pub(super) held_out: Split,
 }
 
-/// Predicted next states in the units of the state, each `[rows, state]`.
+/// Predicted next states in the units of the state, each `[rows, state]` with states as trajectories carry them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// μ_Θ
@@ -180,15 +192,23 @@ impl Bnn {
         progress: &dyn Progress,
     ) -> Result<Self> {
         config.validate()?;
-        let (ds, da) = (data.state_dim(), data.action_dim());
+        let da = data.action_dim();
+        if let Some(index) = config.angles.iter().find(|&&index| index >= data.state_dim()) {
+            let expected = format!("entries of the state, which are 0 to {}", data.state_dim() - 1);
+            return Err(Error::setting("angles", index, expected));
+        }
+        let layout = Layout::of(data, &config.angles, config.reward);
+        let (seen, ds) = (layout.features() + da, layout.carried());
         let train = || split.train.iter().map(|&row| row as usize);
-        let inputs = Standardizer::fit(ds + da, train, |row, out| input_row(data, row, out));
-        let targets = Standardizer::fit(ds, train, |row, out| target_row(data, config.target, row, out));
-        let widths = [&[ds + da], config.hidden.as_slice(), &[2 * ds]].concat();
+        let inputs = Standardizer::fit(seen, train, |row, out| input_row(&layout, data, row, out));
+        let targets =
+            Standardizer::fit(ds, train, |row, out| target_row(&layout, data, config.target, row, out));
+        let widths = [&[seen], config.hidden.as_slice(), &[2 * ds]].concat();
         let shape = Shape::new(config.particles, widths, Activation::Relu)?;
         let mut model = Bnn {
-            config: config.clone(),
-            state_dim: ds,
+            config: BnnConfig { angles: layout.angles.iter().map(|a| a.index).collect(), ..config.clone() },
+            views: layout.views()?,
+            layout,
             action_dim: da,
             inputs,
             targets,
@@ -210,16 +230,19 @@ impl Bnn {
         device.run(|| model.train(device, data, split, stream.child("minibatches"), progress))?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
         model.calibrate(device, data, &split.calibration);
+        device.check()?;
         Ok(model)
     }
 
     /// A model with given networks, predicting changes in plain units: for tests whose answer is known.
     #[cfg(test)]
     pub(crate) fn by_hand(state_dim: usize, action_dim: usize, ensemble: Ensemble, std_floor: f32) -> Self {
+        let layout = Layout { observed: state_dim, angles: Vec::new(), reward: false };
         let plain = |width: usize| Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
         Bnn {
             config: BnnConfig { particles: ensemble.shape.members, std_floor, ..Default::default() },
-            state_dim,
+            views: layout.views().unwrap(),
+            layout,
             action_dim,
             inputs: plain(state_dim + action_dim),
             targets: plain(state_dim),
@@ -240,6 +263,30 @@ impl Bnn {
         }
     }
 
+    /// The same with the reward as the last of its outputs, and with these rows held out.
+    #[cfg(test)]
+    pub(crate) fn by_hand_with_reward(
+        state_dim: usize,
+        action_dim: usize,
+        ensemble: Ensemble,
+        std_floor: f32,
+        held_out: Split,
+    ) -> Self {
+        let mut model = Bnn::by_hand(state_dim + 1, action_dim, ensemble, std_floor);
+        model.layout = Layout { observed: state_dim, angles: Vec::new(), reward: true };
+        model.views = model.layout.views().unwrap();
+        let width = model.input_dim();
+        model.inputs = Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
+        model.held_out = held_out;
+        model
+    }
+
+    /// Replaces the networks' parameters.
+    #[cfg(test)]
+    pub(crate) fn set_parameters(&mut self, device: &Device, params: Vec<f32>) {
+        self.ensemble.params = device.adopt(params);
+    }
+
     fn train(
         &mut self,
         device: &Device,
@@ -249,7 +296,7 @@ impl Bnn {
         progress: &dyn Progress,
     ) -> Result<()> {
         let config = self.config.clone();
-        let (members, width) = (config.particles, self.state_dim + self.action_dim);
+        let (members, width, ds) = (config.particles, self.input_dim(), self.state_dim());
         let parameters = self.ensemble.params.len();
         let (x, y) = self.standardized(device, data, &split.train);
         let few = split.validation.len().min(VALIDATION_ROWS);
@@ -272,47 +319,50 @@ impl Bnn {
         let mut losses: Buffer<f64> = device.zeros(members);
         let mut indices: Buffer<u32> = device.zeros(config.batch);
         let mut batch_x = device.zeros(config.batch * width);
-        let mut batch_y = device.zeros(config.batch * self.state_dim);
+        let mut batch_y = device.zeros(config.batch * ds);
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
-        for step in 0..config.steps {
-            device.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
-            device.gather(&x, width, &indices, &mut batch_x);
-            device.gather(&y, self.state_dim, &indices, &mut batch_y);
-            let input = Input::Shared(&batch_x);
-            self.ensemble.forward(device, input, &mut trace);
-            let (output, d_output) = trace.output();
-            device.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
-            self.ensemble.backward(device, input, &mut trace, Some(&mut gradient), None);
-            optimiser.svgd_step(device, &svgd, &mut self.ensemble, &gradient);
-
-            let done = step + 1;
-            if done % config.check_every == 0 || done == config.steps {
-                self.report.steps = done;
-                let nll = self.mean_nll(device, &held_out.0, &held_out.1);
-                if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
-                    return Err(Error::Numeric(format!(
-                        "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
-                         lower the learning rate ({})",
-                        nll[k], config.learning_rate
-                    )));
+        let fast = &device.fast();
+        let mut done = 0;
+        while done < config.steps {
+            let steps = config.check_every.min(config.steps - done);
+            fast.repeat(steps as usize, || {
+                fast.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
+                fast.gather(&x, width, &indices, &mut batch_x);
+                fast.gather(&y, ds, &indices, &mut batch_y);
+                let input = Input::Shared(&batch_x);
+                self.ensemble.forward(fast, input, &mut trace);
+                let (output, d_output) = trace.output();
+                fast.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
+                self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
+                optimiser.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
+            });
+            done += steps;
+            self.report.steps = done;
+            let nll = self.mean_nll(device, &held_out.0, &held_out.1);
+            device.check()?;
+            if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
+                return Err(Error::Numeric(format!(
+                    "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
+                     lower the learning rate ({})",
+                    nll[k], config.learning_rate
+                )));
+            }
+            let n = parameters / members;
+            for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                if now < *lowest {
+                    *lowest = now;
+                    device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
+                    last_improvement = done;
                 }
-                let n = parameters / members;
-                for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
-                    if now < *lowest {
-                        *lowest = now;
-                        device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
-                        last_improvement = done;
-                    }
-                }
-                let mean = nll.iter().sum::<f64>() / members as f64;
-                let note = format!("held-out NLL {mean:.3}");
-                progress.report("training", done as usize, config.steps as usize, &note);
-                if done - last_improvement >= config.patience {
-                    self.report.stopped_early = true;
-                    break;
-                }
+            }
+            let mean = nll.iter().sum::<f64>() / members as f64;
+            let note = format!("held-out NLL {mean:.3}");
+            progress.report("training", done as usize, config.steps as usize, &note);
+            if done - last_improvement >= config.patience {
+                self.report.stopped_early = true;
+                break;
             }
         }
         // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
@@ -346,7 +396,7 @@ impl Bnn {
         rows: &[u32],
         unit: impl Fn(f32, f32) -> f32,
     ) -> Vec<Vec<f32>> {
-        let ds = self.state_dim;
+        let ds = self.state_dim();
         let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
         for rows in rows.chunks(CHUNK) {
             let (x, y) = self.standardized(device, data, rows);
@@ -359,23 +409,20 @@ impl Bnn {
         residuals
     }
 
-    /// Moments of the next state at given states and actions, on the host.
+    /// Moments of the next state at given states, as the data have them, and actions, on the host.
     pub fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Prediction {
-        let (ds, da) = (self.state_dim, self.action_dim);
-        let rows = states.len() / ds;
+        let (seen, ds, da) = (self.layout.observed, self.state_dim(), self.action_dim);
+        let rows = states.len() / seen;
         let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
         for first in (0..rows).step_by(CHUNK) {
             let n = CHUNK.min(rows - first);
-            let mut x = Vec::with_capacity(n * (ds + da));
-            for row in first..first + n {
-                x.extend_from_slice(&states[row * ds..][..ds]);
-                x.extend_from_slice(&actions[row * da..][..da]);
-            }
-            self.inputs.apply(&mut x);
+            let x = self
+                .standardized_inputs(&states[first * seen..][..n * seen], &actions[first * da..][..n * da]);
             let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
             for i in 0..n * ds {
                 let (offset, scale) = (self.targets.mean[i % ds], self.targets.std[i % ds]);
-                let from = if self.relative() { states[first * ds + i] } else { 0.0 };
+                let state = &states[(first + i / ds) * seen..][..seen];
+                let from = state.get(i % ds).filter(|_| self.relative()).copied().unwrap_or(0.0);
                 prediction.mean.push(from + offset + scale * mean[i]);
                 prediction.epistemic_std.push(scale * epistemic[i].sqrt());
                 prediction.aleatoric_std.push(scale * aleatoric[i].sqrt());
@@ -384,37 +431,48 @@ impl Bnn {
         prediction
     }
 
+    /// What the networks see of states, as the data have them, and actions: `[rows, input]`.
+    pub(crate) fn standardized_inputs(&self, states: &[f32], actions: &[f32]) -> Vec<f32> {
+        let mut x = vec![0.0; states.len() / self.layout.observed * self.input_dim()];
+        let rows = states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
+        for ((state, action), x) in rows.zip(x.chunks_exact_mut(self.input_dim())) {
+            let (features, seen) = x.split_at_mut(self.layout.features());
+            self.layout.embed(state, features);
+            seen.copy_from_slice(action);
+        }
+        self.inputs.apply(&mut x);
+        x
+    }
+
     /// Mean, epistemic and aleatoric variance in standardized units, on the host.
     fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> [Vec<f32>; 3] {
         let members = self.particles();
-        let mut output = device.zeros(members * rows * 2 * self.state_dim);
+        let mut output = device.zeros(members * rows * 2 * self.state_dim());
         self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
         let [mut mean, mut epistemic, mut aleatoric] =
-            std::array::from_fn(|_| device.zeros(rows * self.state_dim));
+            std::array::from_fn(|_| device.zeros(rows * self.state_dim()));
         device.moments(&self.head, members, &output, &mut mean, &mut epistemic, &mut aleatoric);
         [mean, epistemic, aleatoric].map(|b| device.download(&b))
     }
 
     /// Mean negative log-likelihood of each particle on standardized rows.
     fn mean_nll(&self, device: &Device, x: &Buffer, y: &Buffer) -> Vec<f64> {
-        let rows = y.len() / self.state_dim;
-        let mut output = device.zeros(self.particles() * rows * 2 * self.state_dim);
+        let rows = y.len() / self.state_dim();
+        let mut output = device.zeros(self.particles() * rows * 2 * self.state_dim());
         let mut losses = device.zeros(self.particles());
         self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
         device.gaussian_nll(&self.head, &output, y, None, &mut losses);
         device.download(&losses)
     }
 
-    /// Standardized inputs `[rows, state + action]` and targets `[rows, state]` on the device.
+    /// Standardized inputs `[rows, input]` and targets `[rows, state]` on the device.
     fn standardized(&self, device: &Device, data: &Transitions, rows: &[u32]) -> (Buffer, Buffer) {
-        let width = self.state_dim + self.action_dim;
+        let (width, ds) = (self.input_dim(), self.state_dim());
         let mut x = vec![0.0; rows.len() * width];
-        let mut y = vec![0.0; rows.len() * self.state_dim];
-        for ((&row, x), y) in
-            rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(self.state_dim))
-        {
-            input_row(data, row as usize, x);
-            target_row(data, self.config.target, row as usize, y);
+        let mut y = vec![0.0; rows.len() * ds];
+        for ((&row, x), y) in rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(ds)) {
+            input_row(&self.layout, data, row as usize, x);
+            target_row(&self.layout, data, self.config.target, row as usize, y);
         }
         self.inputs.apply(&mut x);
         self.targets.apply(&mut y);
@@ -425,9 +483,20 @@ impl Bnn {
     pub fn particles(&self) -> usize {
         self.ensemble.shape.members
     }
-    /// Length of a state.
+    /// Length of a state as trajectories carry it: that of the data and, where the reward is learned, one more.
     pub fn state_dim(&self) -> usize {
-        self.state_dim
+        self.layout.carried()
+    }
+    /// Numbers that the networks see of a state and an action.
+    pub fn input_dim(&self) -> usize {
+        self.layout.features() + self.action_dim
+    }
+    /// What the coordinates of states are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
     }
     /// Length of an action.
     pub fn action_dim(&self) -> usize {
@@ -479,16 +548,16 @@ impl Bnn {
     }
 }
 
-fn input_row(data: &Transitions, row: usize, out: &mut [f32]) {
-    let (state, action) = out.split_at_mut(data.state_dim());
-    state.copy_from_slice(data.state(row));
+fn input_row(layout: &Layout, data: &Transitions, row: usize, out: &mut [f32]) {
+    let (features, action) = out.split_at_mut(layout.features());
+    layout.embed(data.state(row), features);
     action.copy_from_slice(data.action(row));
 }
 
-fn target_row(data: &Transitions, target: Target, row: usize, out: &mut [f32]) {
-    out.copy_from_slice(data.next_state(row));
-    if target == Target::Change {
-        out.iter_mut().zip(data.state(row)).for_each(|(next, s)| *next -= s);
+fn target_row(layout: &Layout, data: &Transitions, target: Target, row: usize, out: &mut [f32]) {
+    match target {
+        Target::Change => layout.change(data, row, out),
+        Target::NextState => out.copy_from_slice(data.next_state(row)),
     }
 }
 

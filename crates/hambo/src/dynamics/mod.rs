@@ -2,6 +2,8 @@
 
 pub mod bnn;
 pub mod calibration;
+mod layout;
 mod model_files;
 
 pub use bnn::{Bnn, BnnConfig, FitReport, Prediction, Target};
+pub use layout::{Angle, Layout};

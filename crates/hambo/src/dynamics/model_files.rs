@@ -1,6 +1,7 @@
 //! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`.
 
 use super::bnn::{Bnn, BnnConfig, FitReport};
+use super::layout::Layout;
 use crate::compute::{Device, Gaussian, Shape};
 use crate::data::{Split, Standardizer};
 use crate::files::write_together;
@@ -20,7 +21,7 @@ const PARAMS: &str = "params";
 struct Description {
     schema: String,
     config: BnnConfig,
-    state_dim: usize,
+    layout: Layout,
     action_dim: usize,
     shape: Shape,
     head: Gaussian,
@@ -43,7 +44,7 @@ impl Bnn {
         let description = Description {
             schema: SCHEMA.to_owned(),
             config: self.config.clone(),
-            state_dim: self.state_dim,
+            layout: self.layout.clone(),
             action_dim: self.action_dim,
             shape: shape.clone(),
             head: self.head,
@@ -87,19 +88,32 @@ impl Bnn {
             return Err(Error::file(&path, problem));
         }
         let width = shape.inputs();
-        let fits = d.state_dim.checked_add(d.action_dim) == Some(width)
-            && d.state_dim.checked_mul(2) == Some(shape.outputs())
+        let layout = &d.layout;
+        let (indices, state_dim) =
+            (layout.angles.iter().map(|a| a.index), layout.observed.saturating_add(layout.reward.into()));
+        let fits = layout.observed > 0
+            && layout.angles.windows(2).all(|w| w[0].index < w[1].index)
+            && indices.clone().all(|index| index < layout.observed)
+            && indices.eq(d.config.angles.iter().copied())
+            && layout.angles.iter().all(|a| a.from.is_none_or(f32::is_finite))
+            && layout.reward == d.config.reward
+            && [layout.observed, layout.angles.len()]
+                .iter()
+                .try_fold(d.action_dim, |sum, n| sum.checked_add(*n))
+                == Some(width)
+            && state_dim.checked_mul(2) == Some(shape.outputs())
             && d.shape == shape
             && d.config.particles == shape.members
-            && d.head == (Gaussian { dims: d.state_dim, floor: d.config.std_floor })
+            && d.head == (Gaussian { dims: state_dim, floor: d.config.std_floor })
             && [&d.inputs.mean, &d.inputs.std].iter().all(|v| v.len() == width)
-            && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == d.state_dim);
+            && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == state_dim);
         if !fits {
             return Err(Error::file(
                 &path,
                 "the sizes of state, action, networks and units do not fit each other",
             ));
         }
+        let views = d.layout.views().map_err(named)?;
         let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
         let numbers = [&d.inputs.mean, &d.inputs.std, &d.targets.mean, &d.targets.std, &d.tau];
         let deviations_hold = d.inputs.std.iter().chain(&d.targets.std).all(|&s| s > 0.0);
@@ -135,7 +149,8 @@ impl Bnn {
         }
         Ok(Bnn {
             config: d.config,
-            state_dim: d.state_dim,
+            views,
+            layout: d.layout,
             action_dim: d.action_dim,
             inputs: d.inputs,
             targets: d.targets,

@@ -94,11 +94,6 @@ impl EnvName {
         }
     }
 
-    /// Whether the task's reward is a known function of what is observed.
-    pub fn reward_is_known(self) -> bool {
-        !matches!(self, EnvName::Hopper(_) | EnvName::HalfCheetah(_))
-    }
-
     /// Steps after which an episode is cut when data are collected.
     pub fn time_limit(self) -> usize {
         match self {

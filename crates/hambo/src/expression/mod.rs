@@ -3,6 +3,7 @@
 //! | written | means |
 //! |---|---|
 //! | `s[i]`, `a[i]`, `n[i]` | entry i of the state, the action, the next state |
+//! | `r` | the reward that the log pays for such a step, as the model has learned it |
 //! | `1`, `0.5`, `1e-3`, `pi` | numbers |
 //! | `x^y` | power; to the right first, and before a minus sign: `-2^2` is −4 |
 //! | `-x`, `!x` | negation; 1 where x is 0, else 0 |
@@ -49,13 +50,15 @@ pub struct Scope {
     pub next_state: bool,
     /// Whether `a[i]` is allowed.
     pub action: bool,
+    /// Whether `r` is allowed.
+    pub reward: bool,
 }
 
 impl Scope {
     /// Rewards and terminations see the whole transition.
-    pub const REWARD: Scope = Scope { next_state: true, action: true };
+    pub const REWARD: Scope = Scope { next_state: true, action: true, reward: true };
     /// A controller sees the state only: it is what chooses the action.
-    pub const CONTROLLER: Scope = Scope { next_state: false, action: false };
+    pub const CONTROLLER: Scope = Scope { next_state: false, action: false, reward: false };
 }
 
 /// One or more expressions compiled together, so that what they share is computed once.
@@ -93,7 +96,21 @@ impl Program {
         let (instructions, outputs) = builder.finish(&outputs);
         let active = tape::active(&instructions);
         let texts = texts.iter().map(|text| text.to_string()).collect();
+        // What was paid so far stands behind the entries of the state, and `r` is its change.
+        let paid =
+            |i: &Instruction| matches!(i, Instruction::Input(Input::NextState, index) if *index == state_dim);
+        let state_dim = state_dim + usize::from(instructions.iter().any(paid));
         Ok(Program { texts, state_dim, action_dim, instructions, outputs, active })
+    }
+
+    /// Whether `r` matters, for states of `state_dim` entries.
+    pub fn uses_reward(&self, state_dim: usize) -> bool {
+        self.state_dim > state_dim
+    }
+
+    /// The same program for rows of states that carry more entries than it speaks of.
+    pub(crate) fn widened(&self, state_dim: usize) -> Program {
+        Program { state_dim: self.state_dim.max(state_dim), ..self.clone() }
     }
 
     /// The expressions as they were written.

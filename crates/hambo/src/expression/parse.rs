@@ -191,6 +191,14 @@ impl<'a> Parser<'a> {
             self.take("]")?;
             return Ok(self.builder.input(input, index));
         }
+        if name == "r" {
+            if !self.scope.reward {
+                return Err(self.error(start, "`r`, the learned reward, cannot be used here"));
+            }
+            let paid =
+                [Input::NextState, Input::State].map(|input| self.builder.input(input, self.state_dim));
+            return Ok(self.builder.binary(Binary::Subtract, paid[0], paid[1]));
+        }
         if name == "pi" {
             return Ok(self.builder.constant(std::f32::consts::PI));
         }
@@ -201,7 +209,7 @@ impl<'a> Parser<'a> {
         let message = if self.token == Token::Symbol("(") {
             format!("unknown function `{name}`: did you mean `{}`?", nearest_function(name))
         } else {
-            format!("unknown name `{name}`: expected s[i], a[i], n[i], pi or a function")
+            format!("unknown name `{name}`: expected s[i], a[i], n[i], r, pi or a function")
         };
         Err(self.error(start, message))
     }

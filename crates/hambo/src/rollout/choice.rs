@@ -1,6 +1,6 @@
 //! How a discrete adversary chooses among the members.
 
-use super::World;
+use super::{Senses, World};
 use crate::compute::{Buffer, Counter, Device, Input, Step};
 use crate::hallucination::Discrete;
 use crate::nn::Ensemble;
@@ -37,6 +37,7 @@ pub(super) struct Choice {
 
 /// Room for what every member leads to, each `[members, rows, …]`.
 struct Ahead {
+    senses: Senses,
     states: Buffer,
     actions: Buffer,
     next: Buffer,
@@ -93,11 +94,12 @@ impl Ahead {
         let (ds, da, members) = (model.state_dim(), model.action_dim(), model.particles());
         let room = |width: usize| device.zeros(members * rows * width);
         Ahead {
+            senses: world.senses(members * rows),
             states: room(ds),
             actions: room(da),
             next: room(ds),
             next_actions: room(da),
-            inputs: room(ds + da),
+            inputs: room(model.input_dim()),
             elapsed: room(1),
             seen: room(networks.shape.inputs()),
             values: room(networks.shape.members * networks.shape.outputs()),
@@ -117,15 +119,14 @@ impl Ahead {
             device.copy_part(now.actions, 0, &mut self.actions, member * actions, actions);
         }
         let step = Step::Own { noise: &self.noise };
-        world.propagate(&step, now.outputs, &self.states, &mut self.next);
-        let task = setting.task;
-        device.evaluate(&task.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
-        if let Some(termination) = &task.termination {
+        world.propagate(&step, now.outputs, &self.states, &mut self.senses, &mut self.next);
+        device.evaluate(&world.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
+        if let Some(termination) = &world.termination {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
         }
 
-        world.act(&self.next, &mut self.next_actions);
-        world.inputs(&self.next, &self.next_actions, &mut self.inputs);
+        world.act(&self.next, &mut self.senses, &mut self.next_actions);
+        world.inputs(&self.next, &self.next_actions, &mut self.senses, &mut self.inputs);
         device.fill(&mut self.elapsed, (now.step + 1) as f32 / setting.horizon as f32);
         let Ahead { inputs, elapsed, seen, values, .. } = self;
         value(device, networks, inputs, elapsed, seen, values);

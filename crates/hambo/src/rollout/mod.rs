@@ -9,6 +9,7 @@ pub use choice::Chooser;
 
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::Bnn;
+use crate::expression::Program;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
 use crate::policy::Policy;
@@ -153,6 +154,20 @@ pub(crate) struct World<'a> {
     pub units_out: [Buffer; 2],
     /// Smallest and largest action.
     pub bounds: [Buffer; 2],
+    /// The task's reward, of states as they are carried.
+    pub reward: Program,
+    /// And what ends an episode.
+    pub termination: Option<Program>,
+    nothing: Buffer,
+}
+
+/// Room for what is seen of the states of some trajectories; empty where they are seen as they are.
+pub(crate) struct Senses {
+    observation: Buffer,
+    features: Buffer,
+    settled: Buffer,
+    d_observation: Buffer,
+    d_features: Buffer,
 }
 
 impl<'a> World<'a> {
@@ -164,28 +179,108 @@ impl<'a> World<'a> {
             units_in: [device.upload(&model.inputs().mean), device.upload(&model.inputs().std)],
             units_out: [device.upload(&model.targets().std), device.upload(&model.targets().mean)],
             bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            reward: setting.task.reward.widened(model.state_dim()),
+            termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
+            nothing: device.zeros(0),
+        }
+    }
+
+    /// Room to see that many states.
+    pub fn senses(&self, rows: usize) -> Senses {
+        let views = self.model.views();
+        let room = |view: &Option<Program>| {
+            self.device.zeros(view.as_ref().map_or(0, |program| rows * program.outputs().len()))
+        };
+        Senses {
+            observation: room(&views.observation),
+            features: room(&views.features),
+            settled: room(&views.settled),
+            d_observation: room(&views.observation),
+            d_features: room(&views.features),
         }
     }
 
     /// a = π(s), within the bounds.
-    pub fn act(&self, states: &Buffer, actions: &mut Buffer) {
-        self.setting.policy.act(self.device, states, actions);
+    pub fn act(&self, states: &Buffer, senses: &mut Senses, actions: &mut Buffer) {
+        let seen = self.see(&self.model.views().observation, states, &mut senses.observation);
+        self.setting.policy.act(self.device, seen, actions);
         self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
     }
 
-    /// The networks' inputs: (s, a) standardized.
-    pub fn inputs(&self, states: &Buffer, actions: &Buffer, inputs: &mut Buffer) {
-        let (ds, da) = (self.model.state_dim(), self.model.action_dim());
+    /// Back through [`World::act`], whose result was `actions`: adds to `d_states`.
+    pub fn act_back(
+        &self,
+        states: &Buffer,
+        senses: &mut Senses,
+        (actions, d_actions): (&Buffer, &mut Buffer),
+        d_states: &mut Buffer,
+    ) {
+        let (device, policy) = (self.device, self.setting.policy);
+        device.clamp_gradient(&self.bounds[0], &self.bounds[1], actions, d_actions);
+        let Some(observation) = &self.model.views().observation else {
+            return policy.back(device, states, d_actions, d_states);
+        };
+        device.evaluate(observation, states, &self.nothing, &self.nothing, &mut senses.observation);
+        device.fill(&mut senses.d_observation, 0.0);
+        policy.back(device, &senses.observation, d_actions, &mut senses.d_observation);
+        self.see_back(observation, states, &senses.d_observation, d_states);
+    }
+
+    /// The networks' inputs: (s, a) standardized, with angles embedded.
+    pub fn inputs(&self, states: &Buffer, actions: &Buffer, senses: &mut Senses, inputs: &mut Buffer) {
         let [mean, std] = &self.units_in;
-        self.device.standardize((states, ds), (actions, da), mean, std, inputs);
+        let seen = self.see(&self.model.views().features, states, &mut senses.features);
+        let widths = (self.model.layout().features(), self.model.action_dim());
+        self.device.standardize((seen, widths.0), (actions, widths.1), mean, std, inputs);
+    }
+
+    /// Back through [`World::inputs`] for one or more networks: adds to `d_states` and `d_actions`.
+    pub fn inputs_back(
+        &self,
+        states: &Buffer,
+        senses: &mut Senses,
+        d_inputs: &Buffer,
+        (d_states, d_actions): (&mut Buffer, &mut Buffer),
+    ) {
+        let (device, std) = (self.device, &self.units_in[1]);
+        let widths = (self.model.layout().features(), self.model.action_dim());
+        let Some(features) = &self.model.views().features else {
+            return device.standardize_gradient(d_inputs, std, (d_states, widths.0), (d_actions, widths.1));
+        };
+        let d_seen = &mut senses.d_features;
+        device.fill(d_seen, 0.0);
+        device.standardize_gradient(d_inputs, std, (&mut *d_seen, widths.0), (d_actions, widths.1));
+        self.see_back(features, states, d_seen, d_states);
     }
 
     /// s' as `step` says, from the networks' outputs.
-    pub fn propagate(&self, step: &Step<'_>, outputs: &Buffer, states: &Buffer, next: &mut Buffer) {
-        let (model, [scale, offset]) = (self.model, &self.units_out);
-        let members = model.particles();
-        let relative = model.relative();
-        self.device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
+    pub fn propagate(
+        &self,
+        step: &Step<'_>,
+        outputs: &Buffer,
+        states: &Buffer,
+        senses: &mut Senses,
+        next: &mut Buffer,
+    ) {
+        let (model, device, [scale, offset]) = (self.model, self.device, &self.units_out);
+        let (members, relative) = (model.particles(), model.relative());
+        device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
+        if let Some(settled) = &model.views().settled {
+            device.evaluate(settled, next, &self.nothing, &self.nothing, &mut senses.settled);
+            device.copy(&senses.settled, next);
+        }
+    }
+
+    fn see<'b>(&self, view: &Option<Program>, states: &'b Buffer, room: &'b mut Buffer) -> &'b Buffer {
+        let Some(view) = view else { return states };
+        self.device.evaluate(view, states, &self.nothing, &self.nothing, room);
+        room
+    }
+
+    fn see_back(&self, view: &Program, states: &Buffer, d_seen: &Buffer, d_states: &mut Buffer) {
+        let [mut no_action, mut no_next] = [self.device.zeros(0), self.device.zeros(0)];
+        let inputs = [states, &self.nothing, &self.nothing];
+        self.device.evaluate_gradient(view, inputs, d_seen, [d_states, &mut no_action, &mut no_next]);
     }
 }
 
@@ -196,6 +291,7 @@ pub(crate) struct Rollout<'a> {
     rows: usize,
     step: usize,
     pub states: Buffer,
+    senses: Senses,
     pub actions: Buffer,
     pub inputs: Buffer,
     outputs: Buffer,
@@ -225,7 +321,8 @@ impl<'a> Rollout<'a> {
             Propagation::Shifted(adversary) => adversary.networks.shape.members,
             _ => 1,
         };
-        let rows = groups * starts.len() / ds;
+        let each = starts.len() / model.layout().observed;
+        let rows = groups * each;
         let outputs =
             if matches!(propagation, Propagation::EachMember) { rows } else { model.particles() * rows };
         let reach = match propagation {
@@ -246,12 +343,13 @@ impl<'a> Rollout<'a> {
             propagation,
             rows,
             step: 0,
-            states: device.adopt(starts.repeat(groups)),
+            states: device.adopt(model.layout().carry(starts).repeat(groups)),
+            senses: world.senses(rows),
             actions: device.zeros(rows * da),
-            inputs: device.zeros(rows * (ds + da)),
+            inputs: device.zeros(rows * model.input_dim()),
             outputs: device.zeros(outputs * 2 * ds),
             next: device.zeros(rows * ds),
-            noise: device.zeros(starts.len()),
+            noise: device.zeros(each * ds),
             members: device.zeros(rows),
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
@@ -270,8 +368,8 @@ impl<'a> Rollout<'a> {
     /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
     pub fn step(&mut self, stream: Stream) {
         let World { device, model, setting, .. } = *self.world;
-        self.world.act(&self.states, &mut self.actions);
-        self.world.inputs(&self.states, &self.actions, &mut self.inputs);
+        self.world.act(&self.states, &mut self.senses, &mut self.actions);
+        self.world.inputs(&self.states, &self.actions, &mut self.senses, &mut self.inputs);
         let (input, rows) = match self.propagation {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.particles()),
             _ => (Input::Shared(&self.inputs), self.rows),
@@ -326,11 +424,10 @@ impl<'a> Rollout<'a> {
                 Step::Chosen { members: &self.members, noise }
             }
         };
-        self.world.propagate(&step, &self.outputs, &self.states, &mut self.next);
+        self.world.propagate(&step, &self.outputs, &self.states, &mut self.senses, &mut self.next);
 
-        let task = setting.task;
-        device.evaluate(&task.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
-        let ended = task.termination.as_ref().map(|termination| {
+        device.evaluate(&self.world.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
+        let ended = self.world.termination.as_ref().map(|termination| {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
             &self.ended
         });
@@ -361,12 +458,15 @@ impl<'a> Rollout<'a> {
     /// What the trajectories gave so far.
     pub fn returns(&self, device: &Device) -> Returns {
         let status = device.download(&self.status);
-        let units = self.world.model.inputs();
-        let far = |state: &[f32]| {
-            state.iter().zip(&units.mean).zip(&units.std).any(|((s, mean), std)| (s - mean).abs() > FAR * std)
+        let model = self.world.model;
+        let (units, mut features) = (model.inputs(), vec![0.0; model.layout().features()]);
+        let mut far = |state: &[f32]| {
+            model.layout().embed(state, &mut features);
+            let mut units = features.iter().zip(&units.mean).zip(&units.std);
+            units.any(|((x, mean), std)| (x - mean).abs() > FAR * std)
         };
         Returns {
-            far: device.download(&self.states).chunks_exact(self.world.model.state_dim()).map(far).collect(),
+            far: device.download(&self.states).chunks_exact(model.state_dim()).map(&mut far).collect(),
             values: device.download(&self.returns),
             diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
         }

@@ -44,9 +44,9 @@ impl Compiled {
     }
 }
 
-/// The place of a reward that no expression of the observations gives; see [`super::EnvName::reward_is_known`].
-fn unknown_reward(state_dim: usize, action_dim: usize) -> Result<Program> {
-    Program::parse(&["0 / 0"], state_dim, action_dim, Scope::REWARD)
+/// The reward of the log: it needs x, which is not observed, so that the model has to learn it.
+fn logged_reward(state_dim: usize, action_dim: usize) -> Result<Program> {
+    Program::parse(&["r"], state_dim, action_dim, Scope::REWARD)
 }
 
 /// weight · Σ a². The action is a float32, and NumPy keeps its square, sum and product in float32.

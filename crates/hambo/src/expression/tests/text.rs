@@ -32,7 +32,7 @@ fn errors_say_where_and_what_was_expected() {
         ("s + 1", 2, "expected `[`, found `+`"),
         ("2*atn2(1, 2)", 2, "unknown function `atn2`: did you mean `atan2`?"),
         ("sigmiod(1)", 0, "unknown function `sigmiod`: did you mean `sigmoid`?"),
-        ("x", 0, "unknown name `x`: expected s[i], a[i], n[i], pi or a function"),
+        ("x", 0, "unknown name `x`: expected s[i], a[i], n[i], r, pi or a function"),
         ("sin", 3, "expected `(`, found the end"),
         ("sin(1, 2)", 0, "`sin` takes 1 argument, found 2"),
         ("1+atan2(1)", 2, "`atan2` takes 2 arguments, found 1"),
@@ -51,13 +51,26 @@ fn errors_say_where_and_what_was_expected() {
     for (text, position, message) in cases {
         assert_eq!(error(text, Scope::REWARD), (position, message.to_string()), "{text}");
     }
-    let no_next = Scope { next_state: false, action: true };
+    let no_next = Scope { next_state: false, ..Scope::REWARD };
     assert_eq!(error("a[0] + n[0]", no_next), (7, "`n`, the next state, cannot be used here".into()));
     assert_eq!(error("s[0]*a[0]", Scope::CONTROLLER), (5, "`a`, the action, cannot be used here".into()));
     assert_eq!(
         Program::parse(&["s[1]"], 1, 1, Scope::REWARD).unwrap_err().to_string(),
         "`s[1]`: the state has 1 entry, s[0] (at position 2 of \"s[1]\")"
     );
+}
+
+#[test]
+fn the_learned_reward_is_the_change_of_what_was_paid() {
+    let program = Program::parse(&["2*r - s[1]"], 2, 1, Scope::REWARD).unwrap();
+    assert!(program.uses_reward(2) && program.has_gradient());
+    let mut out = [0.0];
+    let (s, n) = ([0.0, 3.0, 10.0], [0.0, 0.0, 10.5]); // what was paid so far stands behind the state
+    program.evaluate(1, &s, &[], &n, &mut out, &mut crate::expression::Scratch::default()).unwrap();
+    assert_eq!(out, [2.0 * 0.5 - 3.0]);
+    assert!(!Program::parse(&["s[1]"], 2, 1, Scope::REWARD).unwrap().uses_reward(2));
+    assert_eq!(error("r", Scope::CONTROLLER), (0, "`r`, the learned reward, cannot be used here".into()));
+    assert_eq!(error("r[0]", Scope::REWARD).0, 1);
 }
 
 #[test]
