@@ -37,6 +37,9 @@ struct Arguments {
     /// Folder of the inputs.
     #[arg(long, default_value = "bench/data")]
     data: PathBuf,
+    /// Instead: seconds to read this data file, as a JSON line.
+    #[arg(long, value_name = "FILE")]
+    read: Option<PathBuf>,
     /// Also print the values that all implementations must agree on.
     #[arg(long)]
     check: bool,
@@ -46,6 +49,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     if arguments.list {
         println!("{}", json!(WORKLOADS));
+        return Ok(());
+    }
+    if let Some(path) = &arguments.read {
+        let start = Instant::now();
+        let loaded = hambo::data::read(path, &Default::default())?;
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{}", json!({"peer": "hambo", "seconds": seconds, "transitions": loaded.transitions.len()}));
         return Ok(());
     }
     let device = match (arguments.device.as_str(), arguments.precise) {

@@ -31,7 +31,7 @@ pub enum Command {
     /// where it was interrupted
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Train),
-    /// Tell what is in a data file
+    /// Tell what is in a data or policy file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
     /// Hold every kernel of a device against the CPU's: a GPU that computes something else must not be trusted
@@ -67,7 +67,8 @@ Neutral methods: ds, ts1, tsinf, mean.";
 const RETURN_EXAMPLES: &str = "\
 Examples:
   hambo return --env pendulum --policy builtin:swing-up --horizon 200 --episodes 1000 --json
-  hambo return --env pendulum --policy sac/Pendulum-v1.zip --horizon 200 --episodes 200";
+  hambo return --env pendulum --policy sac/Pendulum-v1.zip --horizon 200 --episodes 200
+  hambo return --env pendulum --policy sac/Pendulum-v1.zip --stochastic --horizon 200 --episodes 200";
 
 const COLLECT_EXAMPLES: &str = "\
 Example:
@@ -84,7 +85,8 @@ need its library: scripts/get-mujoco fetches it.";
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  hambo inspect pend.hdf5
+  hambo inspect pend.hdf5 --policy builtin:swing-up
+  hambo inspect sac/Pendulum-v1.zip
   hambo inspect log.csv --columns state=angle,speed action=torque";
 
 #[derive(Args)]
@@ -104,11 +106,14 @@ pub struct Evaluate {
     #[command(flatten)]
     pub data: Data,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
-    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
-    /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5), of which the
-    /// last two have their reward learned from the log, as where no task is given either
+    #[command(flatten)]
+    pub acting: Acting,
+    /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5). Where no
+    /// task is given either, the
+    /// reward is learned from the log
     #[arg(long, value_name = "NAME", conflicts_with = "task")]
     pub env: Option<String>,
     #[command(flatten)]
@@ -182,6 +187,17 @@ pub struct Task {
     pub angles: Option<Vec<usize>>,
 }
 
+/// How the policy takes its actions.
+#[derive(Args)]
+pub struct Acting {
+    /// Sample actions from the policy's own distribution instead of taking its mean
+    #[arg(long)]
+    pub stochastic: bool,
+    /// Standard deviation of Gaussian noise on the policy's actions
+    #[arg(long, value_name = "SIGMA", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub policy_noise: f64,
+}
+
 /// Which data, and which part of it.
 #[derive(Args)]
 pub struct Data {
@@ -210,9 +226,11 @@ pub struct Return {
     #[arg(long, value_name = "NAME")]
     pub env: String,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
-    /// beside it is applied), D4RL file with a policy in it (.hdf5), network of our own (.safetensors)
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors)
     #[arg(long, value_name = "SPEC")]
     pub policy: String,
+    #[command(flatten)]
+    pub acting: Acting,
     /// Steps of an episode, T
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
@@ -237,9 +255,12 @@ pub struct Collect {
     /// Environment: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5)
     #[arg(long, value_name = "NAME")]
     pub env: String,
-    /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .safetensors); their episodes alternate
+    /// Policies, each builtin:NAME[,gain=value…] or a file (.zip, .hdf5, .onnx, .safetensors); their episodes alternate
     #[arg(long, value_name = "SPEC", num_args = 1.., required = true)]
     pub policy: Vec<String>,
+    /// Sample actions from the policies' own distributions instead of taking their means
+    #[arg(long)]
+    pub stochastic: bool,
     /// Standard deviations of Gaussian noise on the actions; episodes alternate between them
     #[arg(long, value_name = "SIGMA", num_args = 1.., default_value = "0", allow_negative_numbers = true)]
     pub noise: Vec<f64>,
@@ -303,10 +324,16 @@ pub struct Train {
 
 #[derive(Args)]
 pub struct Inspect {
-    /// The file: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; or a Minari folder, or minari:NAMESPACE/NAME-v0
+    /// Data: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; a Minari folder; minari:NAMESPACE/NAME-v0. Or a policy, as
+    /// evaluate takes it
     pub path: PathBuf,
+    /// Beside data: how much of what this policy does in the logged states they cover
+    #[arg(long, value_name = "SPEC")]
+    pub policy: Option<String>,
     #[command(flatten)]
     pub columns: Columns,
+    #[command(flatten)]
+    pub machine: Machine,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

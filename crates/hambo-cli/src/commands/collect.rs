@@ -14,6 +14,7 @@ pub fn run(arguments: &Collect) -> Outcome {
     let mut behaviours = Vec::new();
     for spec in &arguments.policy {
         let policy = Policy::read(spec)?;
+        let policy = if arguments.stochastic { policy.sampling()? } else { policy };
         behaviours.extend(arguments.noise.iter().map(|&noise| Behaviour { policy: policy.clone(), noise }));
     }
     let device = device_beside_simulator(&arguments.machine)?;
@@ -21,13 +22,16 @@ pub fn run(arguments: &Collect) -> Outcome {
     let data =
         device.run(|| collect(&device, env, &behaviours, arguments.steps, stream, &Bars::default()))?;
     let noise: Vec<String> = arguments.noise.iter().map(f64::to_string).collect();
-    let attributes = [
+    let mut attributes = vec![
         ("env", env.name().to_owned()),
         ("policy", arguments.policy.join(" ")),
         ("noise", noise.join(" ")),
         ("seed", arguments.seed.to_string()),
         ("made_by", concat!("hambo ", env!("CARGO_PKG_VERSION")).to_owned()),
     ];
+    if arguments.stochastic {
+        attributes.push(("stochastic", "true".to_owned()));
+    }
     write_d4rl(&arguments.out, &data, &attributes)?;
     let (path, n, episodes) = (arguments.out.display(), data.len(), data.episodes().len());
     print(&format!("{path}: {n} transitions in {episodes} episodes of {}", env.name()))?;

@@ -1,6 +1,6 @@
 //! `hambo evaluate`
 
-use super::{Outcome, SCHEMA, device};
+use super::{Outcome, SCHEMA, device, policy};
 use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
@@ -11,7 +11,6 @@ use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
-use hambo::policy::Policy;
 use hambo::task::{Asked, Declaration, Task};
 use hambo::{Error, Result};
 use serde_json::{Value, json};
@@ -39,7 +38,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let declaration = declaration(arguments)?;
     check_thresholds(arguments.threshold, &declaration, &question)?;
     let env = declaration.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
-    let policy = Policy::read(&arguments.policy)?;
+    let policy = policy(&arguments.policy, &arguments.acting)?;
     env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
     let mut config = model_config(arguments)?;
     let device = device(&arguments.machine)?;
@@ -75,6 +74,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "declared": declared,
         "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
         "policy": policy.spec,
+        "stochastic": arguments.acting.stochastic,
+        "policy_noise": arguments.acting.policy_noise,
         "horizon": question.horizon,
         "discount": question.discount,
         "estimates": evaluation.estimates,
@@ -178,7 +179,12 @@ fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
 
 fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {
     let subsample = data.subsample.as_deref().map(str::parse).transpose()?;
-    Ok(ReadOptions { columns: ColumnNames::parse(&data.columns.columns)?, subsample, seed })
+    Ok(ReadOptions {
+        columns: ColumnNames::parse(&data.columns.columns)?,
+        subsample,
+        seed,
+        ..ReadOptions::default()
+    })
 }
 
 /// Names the file that the data came from, the first of several, which the library does not know.

@@ -1,137 +1,246 @@
 //! `hambo inspect`
 
-use super::{Outcome, SCHEMA};
+use super::{Outcome, SCHEMA, device};
 use crate::arguments::Inspect;
 use crate::output::{number, print, table};
-use hambo::data::{ColumnNames, Format, ReadOptions, Transitions, attributes, describe, digest, read};
+use hambo::Error;
+use hambo::data::{
+    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe, digest,
+    locate, survey,
+};
+use hambo::files::sha256;
+use hambo::policy::{Coverage, Description, Policy, coverage};
+use hambo::rng::Stream;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(arguments: &Inspect) -> Outcome {
     let path = &arguments.path;
+    let text = path.to_string_lossy();
     let options =
         ReadOptions { columns: ColumnNames::parse(&arguments.columns.columns)?, ..ReadOptions::default() };
-    let fields = describe(path)?;
-    let loaded = read(path, &options)?;
-    let data = &loaded.transitions;
-    let columns: Vec<Column> = [
-        ("state", data.states(), data.state_dim()),
-        ("action", data.actions(), data.action_dim()),
-        ("reward", data.rewards(), 1),
-    ]
-    .into_iter()
-    .flat_map(|(name, values, width)| (0..width).map(move |c| Column::of(name, values, width, c)))
-    .collect();
-    let lengths: Vec<f64> = data.episodes().map(|e| e.len() as f64).collect();
-    let returns: Vec<f64> =
-        data.episodes().map(|e| data.rewards()[e].iter().map(|&r| f64::from(r)).sum()).collect();
-    let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
-    let (terminals, timeouts) = (count(data.terminals()), count(data.timeouts()));
-
+    // A file that is no data may be a policy; of one that is neither, what is wrong with it as what it seems to be is told.
+    let (data, policy) = match read_data(path, &options) {
+        Ok(data) if data.survey.format == Format::D4rl => (Some(data), Policy::read(&text).ok()),
+        Ok(data) => (Some(data), None),
+        Err(as_data) => match Policy::read(&text) {
+            Ok(policy) => (None, Some(policy)),
+            Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }.into()),
+        },
+    };
+    let covered = match (&arguments.policy, &data) {
+        (None, _) => None,
+        (Some(_), None) => {
+            return Err(Error::Mismatch(format!("{text} is no data: --policy goes with data")).into());
+        }
+        (Some(spec), Some(data)) => {
+            let policy = Policy::read(spec)?;
+            let known = data.survey.usable.as_ref().map_err(|problem| Error::Data(problem.clone()))?;
+            let stream = Stream::new(0).child("inspection");
+            Some((policy.spec.clone(), coverage(&device(&arguments.machine)?, &policy, known, stream)?))
+        }
+    };
     if arguments.json {
-        let mut result = json!({
-            "schema": SCHEMA,
-            "path": path.display().to_string(),
-            "sha256": digest(&[path])?,
-            "transitions": data.len(),
-            "state_dim": data.state_dim(),
-            "action_dim": data.action_dim(),
-            "episodes": lengths.len(),
-            "episode_length": summary(&lengths),
-            "episode_return": summary(&returns),
-            "terminals": terminals,
-            "timeouts": timeouts,
-            "columns": columns.iter().map(Column::json).collect::<Vec<_>>(),
-            "fields": fields.iter().map(|f| json!({"path": f.path, "shape": f.shape, "dtype": f.dtype})).collect::<Vec<_>>(),
-            "attributes": attributes(path)?.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-            "notes": loaded.notes,
-        });
-        if loaded.format != Format::D4rl {
-            result["format"] = loaded.format.to_string().into();
+        let mut result = match &data {
+            Some(data) => data.json(path)?,
+            None => json!({"schema": SCHEMA, "path": text}),
+        };
+        if let Some(policy) = &policy {
+            result["policy"] = policy_json(policy, &text)?;
+        }
+        if let Some((spec, covered)) = &covered {
+            result["coverage"] = json!({"policy": spec, "of": covered});
         }
         print(&result.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let range = |v: &[f64]| {
-        let s = summary(v);
-        let part = |key: &str| number(s[key].as_f64().unwrap_or(f64::NAN));
-        format!("{} (mean), {} to {}", part("mean"), part("min"), part("max"))
-    };
-    let mut lines = vec![
-        format!("{}: {}", path.display(), sizes(data)),
-        format!(
-            "episodes     {}, of which {terminals} ended in a terminal state and {timeouts} by a time limit",
-            lengths.len()
-        ),
-        format!("length       {}", range(&lengths)),
-        format!("return       {}", range(&returns)),
-    ];
-    if loaded.format != Format::D4rl {
-        lines.insert(1, format!("format       {}", loaded.format));
+    let mut lines = Vec::new();
+    if let Some(data) = &data {
+        lines.extend(data.lines(path)?);
     }
-    lines.extend(attributes(path)?.iter().map(|(name, value)| format!("{name:<12} {value}")));
-    let rows: Vec<Vec<String>> = columns.iter().map(Column::row).collect();
-    lines.extend([String::new(), table(&["column", "", "min", "mean", "max", "std"], &rows), String::new()]);
-    let rows: Vec<Vec<String>> =
-        fields.iter().map(|f| vec![f.path.clone(), f.dtype.to_string(), format!("{:?}", f.shape)]).collect();
-    lines.push(table(&["field", "type", "shape"], &rows));
-    lines.extend(loaded.notes.iter().map(|n| format!("note: {n}")));
+    if let Some(policy) = &policy {
+        lines.extend(policy_lines(policy, &text, data.is_some())?);
+    }
+    if let Some((spec, covered)) = &covered {
+        lines.extend(coverage_lines(spec, covered));
+    }
     print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn sizes(data: &Transitions) -> String {
-    format!(
-        "{} transitions, states of {}, actions of {} dimensions",
-        data.len(),
-        data.state_dim(),
-        data.action_dim()
-    )
+/// Whether somebody who names this means a policy.
+fn is_policy(text: &str) -> bool {
+    text.starts_with("builtin:")
+        || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
 }
 
-fn summary(values: &[f64]) -> Value {
-    let (min, max) =
-        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
-    json!({"mean": values.iter().sum::<f64>() / values.len() as f64, "min": min, "max": max})
+struct Data {
+    survey: Survey,
+    fields: Vec<Entry>,
+    attributes: BTreeMap<String, String>,
 }
 
-/// What one column of the data looks like.
-struct Column {
-    name: String,
-    min: f64,
-    mean: f64,
-    max: f64,
-    std: f64,
+fn read_data(path: &Path, options: &ReadOptions) -> hambo::Result<Data> {
+    Ok(Data {
+        survey: survey(path, options)?,
+        fields: describe(path)?,
+        attributes: attributes(path)?.into_iter().collect(),
+    })
 }
 
-impl Column {
-    fn of(name: &str, values: &[f32], width: usize, c: usize) -> Self {
-        let column = || values.iter().skip(c).step_by(width).map(|&v| f64::from(v));
-        let n = (values.len() / width) as f64;
-        let mean = column().sum::<f64>() / n;
-        Column {
-            name: if width == 1 && name == "reward" { name.to_owned() } else { format!("{name} {c}") },
-            min: column().fold(f64::INFINITY, f64::min),
-            mean,
-            max: column().fold(f64::NEG_INFINITY, f64::max),
-            std: (column().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt(),
+impl Data {
+    fn json(&self, path: &Path) -> hambo::Result<Value> {
+        let Data { survey, fields, attributes } = self;
+        let mut result = json!({
+            "schema": SCHEMA,
+            "path": path.display().to_string(),
+            "sha256": digest(&[path])?,
+            "transitions": survey.transitions,
+            "state_dim": survey.state_dim,
+            "action_dim": survey.action_dim,
+            "episodes": survey.episodes,
+            "episode_length": survey.lengths,
+            "episode_return": survey.returns,
+            "single_step_episodes": survey.single_step_episodes,
+            "terminals": survey.terminals,
+            "timeouts": survey.timeouts,
+            "columns": survey.columns,
+            "fields": fields.iter().map(|f| json!({"path": f.path, "shape": f.shape, "dtype": f.dtype})).collect::<Vec<_>>(),
+            "attributes": attributes,
+            "notes": survey.notes,
+            "problem": survey.usable.as_ref().err(),
+        });
+        if survey.format != Format::D4rl {
+            result["format"] = survey.format.to_string().into();
         }
+        Ok(result)
     }
 
-    fn constant(&self) -> bool {
-        self.min == self.max
+    fn lines(&self, path: &Path) -> hambo::Result<Vec<String>> {
+        let Data { survey, fields, attributes } = self;
+        let range = |r: &Range| format!("{} (mean), {} to {}", number(r.mean), number(r.min), number(r.max));
+        let mut lines = vec![format!(
+            "{}: {} transitions, states of {}, actions of {} dimensions",
+            path.display(),
+            survey.transitions,
+            survey.state_dim,
+            survey.action_dim
+        )];
+        if survey.format != Format::D4rl {
+            lines.push(format!("format       {}", survey.format));
+        }
+        lines.extend([
+            format!(
+                "episodes     {}, of which {} ended in a terminal state and {} by a time limit",
+                survey.episodes, survey.terminals, survey.timeouts
+            ),
+            format!("length       {}", range(&survey.lengths)),
+            format!("return       {}", range(&survey.returns)),
+            format!("sha256       {}", digest(&[path])?),
+        ]);
+        lines.extend(attributes.iter().map(|(name, value)| format!("{name:<12} {value}")));
+        let rows: Vec<Vec<String>> = survey.columns.iter().map(column_row).collect();
+        lines.extend([
+            String::new(),
+            table(&["column", "", "min", "mean", "max", "std"], &rows),
+            String::new(),
+        ]);
+        let rows: Vec<Vec<String>> = fields
+            .iter()
+            .map(|f| vec![f.path.clone(), f.dtype.to_string(), format!("{:?}", f.shape)])
+            .collect();
+        lines.push(table(&["field", "type", "shape"], &rows));
+        lines.extend(survey.notes.iter().map(|n| format!("note: {n}")));
+        if survey.single_step_episodes > 0 {
+            lines.push(format!(
+                "note: {} episodes are a single transition long: nothing follows from them about what comes next",
+                survey.single_step_episodes
+            ));
+        }
+        lines.extend(survey.usable.as_ref().err().map(|p| format!("problem: it cannot be used: {p}")));
+        Ok(lines)
     }
+}
 
-    fn row(&self) -> Vec<String> {
-        let flag = if self.constant() { "constant" } else { "" };
-        let numbers = [self.min, self.mean, self.max, self.std].map(|v| format!("{v:.4}"));
-        [vec![self.name.clone(), flag.to_owned()], numbers.to_vec()].concat()
+fn column_row(column: &ColumnSurvey) -> Vec<String> {
+    let flag = match column.not_finite {
+        0 if column.constant => "constant".to_owned(),
+        0 => String::new(),
+        n => format!("{n} not finite"),
+    };
+    let Range { mean, min, max } = column.range;
+    let numbers = [min, mean, max, column.std].map(|v| format!("{v:.4}"));
+    [vec![column.name.clone(), flag], numbers.to_vec()].concat()
+}
+
+fn policy_json(policy: &Policy, text: &str) -> hambo::Result<Value> {
+    let mut result = json!(policy.describe());
+    result["spec"] = policy.spec.clone().into();
+    result["stochastic"] = policy.has_distribution().into();
+    if !text.starts_with("builtin:") {
+        result["sha256"] = sha256(&locate(Path::new(text))?)?.into();
     }
+    Ok(result)
+}
 
-    fn json(&self) -> Value {
-        json!({
-            "name": self.name, "min": self.min, "mean": self.mean, "max": self.max, "std": self.std,
-            "constant": self.constant(),
+fn policy_lines(policy: &Policy, text: &str, beside_data: bool) -> hambo::Result<Vec<String>> {
+    let Description { kind, layers, activation, parameters, normalised_to, output, .. } = policy.describe();
+    let Description { action_low, action_high, distribution, expressions, .. } = policy.describe();
+    let title = if beside_data { "policy in it".to_owned() } else { policy.spec.clone() };
+    let mut lines = vec![format!(
+        "{title}: {kind}, states of {}, actions of {} dimensions",
+        policy.state_dim(),
+        policy.action_dim()
+    )];
+    if let Some(activation) = activation {
+        let widths: Vec<String> = layers.iter().map(usize::to_string).collect();
+        lines.push(format!("layers       {}, {activation}, {parameters} parameters", widths.join(" → ")));
+        lines.push(match normalised_to {
+            Some(limit) if limit.is_finite() => format!("observations normalised, within ± {limit}"),
+            Some(_) => "observations normalised".to_owned(),
+            None => "observations as they are".to_owned(),
+        });
+        lines.push(format!("output       {}", output.unwrap_or_default()));
+        lines.push(format!("actions      {action_low:?} to {action_high:?}"));
+    }
+    lines.extend(expressions.iter().enumerate().map(|(i, text)| format!("action {i}     {text}")));
+    lines.push(match distribution {
+        Some(distribution) => format!("stochastic   {distribution}: --stochastic samples from it"),
+        None => "stochastic   no: it is deterministic".to_owned(),
+    });
+    if !beside_data && !text.starts_with("builtin:") {
+        lines.push(format!("sha256       {}", sha256(&locate(Path::new(text))?)?));
+    }
+    Ok(lines)
+}
+
+fn coverage_lines(spec: &str, c: &Coverage) -> Vec<String> {
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{spec} in {} logged states, against {} logged pairs of state and action (in standard deviations):",
+            c.states, c.pairs
+        ),
+        format!(
+            "covered      {:.1} % of its actions are as near to logged ones as 95 % of those are to each other",
+            100.0 * c.covered
+        ),
+        format!(
+            "distance     {:.3} to the nearest logged pair (median), {:.3} between logged ones",
+            c.policy_distance, c.logged_distance
+        ),
+    ];
+    let rows: Vec<Vec<String>> = (0..c.action_difference.len())
+        .map(|i| {
+            let outside = format!("{:.1} %", 100.0 * c.outside_range[i]);
+            vec![format!("action {i}"), String::new(), format!("{:.3}", c.action_difference[i]), outside]
         })
-    }
+        .collect();
+    lines.push(table(&["", "", "difference to the logged action (rms)", "outside the logged range"], &rows));
+    lines.extend(
+        c.log_density.map(|d| format!("density      ln π(a | s) of logged actions is {d:.3} (mean)")),
+    );
+    lines
 }

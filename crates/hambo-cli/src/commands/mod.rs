@@ -8,8 +8,9 @@ mod returns;
 mod selftest;
 mod train;
 
-use crate::arguments::{Command, DeviceName, Machine};
+use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
+use hambo::policy::Policy;
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -44,6 +45,12 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
             Ok(device)
         }),
     }
+}
+
+/// The policy, as it is to act.
+fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
+    let policy = Policy::read(spec)?.with_noise(acting.policy_noise)?;
+    if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }
 
 /// For work that is mostly a simulator's, a few numbers at a time: the processor, unless a GPU was asked for by name.

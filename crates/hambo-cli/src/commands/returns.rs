@@ -1,11 +1,10 @@
 //! `hambo return`
 
-use super::{Outcome, SCHEMA, device_beside_simulator};
+use super::{Outcome, SCHEMA, device_beside_simulator, policy};
 use crate::arguments::Return;
 use crate::output::{Bars, number, print};
 use hambo::Error;
 use hambo::envs::{EnvName, simulate};
-use hambo::policy::Policy;
 use hambo::rng::Stream;
 use hambo::stats::Mean;
 use serde_json::json;
@@ -26,7 +25,7 @@ pub fn run(arguments: &Return) -> Outcome {
         return Err(Error::setting("discount", arguments.discount, "a number in (0, 1]").into());
     }
     let env: EnvName = arguments.env.parse()?;
-    let policy = Policy::read(&arguments.policy)?;
+    let policy = policy(&arguments.policy, &arguments.acting)?;
     let device = device_beside_simulator(&arguments.machine)?;
     let found = simulate(
         &device,
@@ -48,6 +47,8 @@ pub fn run(arguments: &Return) -> Outcome {
             "schema": SCHEMA,
             "env": env.name(),
             "policy": policy.spec,
+            "stochastic": arguments.acting.stochastic,
+            "policy_noise": arguments.acting.policy_noise,
             "horizon": arguments.horizon,
             "discount": arguments.discount,
             "episodes": arguments.episodes,

@@ -22,6 +22,34 @@ fn refuses_file(
     n: usize,
     words: &[&str],
 ) {
+    let (place, words) = refused_by_evaluate(change, n, words);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    place.refuses("inspect data.hdf5", &words);
+}
+
+/// Refuses a spoilt file by `evaluate`, while `inspect` tells what is in it, and what is wrong.
+fn reports_file(
+    change: impl FnOnce(&mut Vec<(&'static str, Vec<usize>, Vec<f64>)>),
+    n: usize,
+    words: &[&str],
+    column: Option<&str>,
+) {
+    let (place, _) = refused_by_evaluate(change, n, words);
+    let text = place.succeeds("inspect data.hdf5");
+    assert!(text.contains("problem: it cannot be used: data.hdf5: "), "{text}");
+    let found = place.json("inspect data.hdf5 --json");
+    assert!(found["problem"].is_string());
+    for c in found["columns"].as_array().unwrap() {
+        let bad = column.is_some_and(|name| c["name"] == name);
+        assert_eq!(c["not_finite"], u64::from(bad), "{c}");
+    }
+}
+
+fn refused_by_evaluate(
+    change: impl FnOnce(&mut Vec<(&'static str, Vec<usize>, Vec<f64>)>),
+    n: usize,
+    words: &[&str],
+) -> (Place, Vec<String>) {
     let place = Place::new();
     place.write("small.json", SMALL);
     let mut fields = good(n);
@@ -30,7 +58,7 @@ fn refuses_file(
     place.write_fields("data.hdf5", &fields);
     let words = [&["error: data.hdf5: "], words].concat();
     place.refuses(&format!("{EVALUATE} --out new/run"), &words);
-    place.refuses("inspect data.hdf5", &words);
+    (place, words.into_iter().map(str::to_owned).collect())
 }
 
 #[test]
@@ -84,16 +112,31 @@ fn wrong_shapes_are_named() {
 #[test]
 fn what_is_not_finite_is_named_with_row_and_column() {
     let words = "is not a finite float32 number: remove or repair such rows";
-    refuses_file(|f| f[0].2[2 * 17 + 1] = f64::NAN, 60, &["`observations` in row 17, column 1", words]);
-    refuses_file(|f| f[1].2[2 * 3] = f64::INFINITY, 60, &["`actions` in row 3, column 0", words]);
-    refuses_file(|f| f[2].2[59] = f64::NEG_INFINITY, 60, &["`rewards` in row 59, column 0", words]);
-    refuses_file(|f| f[3].2[0] = 1e200, 60, &["`next_observations` in row 0, column 0", words]);
+    reports_file(
+        |f| f[0].2[2 * 17 + 1] = f64::NAN,
+        60,
+        &["`observations` in row 17, column 1", words],
+        Some("state 1"),
+    );
+    reports_file(
+        |f| f[1].2[2 * 3] = f64::INFINITY,
+        60,
+        &["`actions` in row 3, column 0", words],
+        Some("action 0"),
+    );
+    reports_file(
+        |f| f[2].2[59] = f64::NEG_INFINITY,
+        60,
+        &["`rewards` in row 59, column 0", words],
+        Some("reward"),
+    );
+    reports_file(|f| f[3].2[0] = 1e200, 60, &["`next_observations` in row 0, column 0", words], None);
     refuses_file(|f| f[5].2[5] = f64::NAN, 60, &["`timeouts` is NaN in row 5: expected 0 or 1"]);
 }
 
 #[test]
 fn too_few_rows_are_refused() {
-    refuses_file(|_| (), 1, &["at least 2 are needed"]);
+    reports_file(|_| (), 1, &["at least 2 are needed"], None);
     let place = Place::new();
     place.write("small.json", SMALL);
     let fields = good(2);

@@ -9,7 +9,7 @@ use crate::compute::{Adam, Buffer, Counter, Device, Input, Shift};
 use crate::hallucination::Continuous;
 use crate::nn::{Optimiser, Trace};
 use crate::rng::Stream;
-use crate::rollout::{Propagation, Rollout, Senses, World, noise_stream};
+use crate::rollout::{Propagation, Rollout, Senses, World, noise_stream, policy_stream};
 
 /// Trains all restarts of an adversary side by side, each on trajectories of its own.
 pub(crate) struct Pathwise<'a> {
@@ -33,6 +33,7 @@ pub(crate) struct Pathwise<'a> {
     running: Buffer<u32>,
     shifts: Buffer,
     noise: Buffer,
+    policy_noise: crate::policy::Noise,
     d_next: Buffer,
     d_inputs: Buffer,
     time: Counter,
@@ -65,6 +66,7 @@ impl<'a> Pathwise<'a> {
             running: device.zeros(rows),
             shifts: device.zeros(rows * ds),
             noise: device.zeros(starts * ds),
+            policy_noise: world.setting.policy.noise(device, rows, rows / starts),
             d_next: device.zeros(rows * ds),
             d_inputs: device.zeros(rows * model.input_dim()),
             time: device.counter(),
@@ -142,6 +144,7 @@ impl<'a> Pathwise<'a> {
         device.scale_columns(&self.reach, &mut self.shifts);
         device.set(&mut self.time, t as u32);
         device.normals(noise_stream(stream), &self.time, &mut self.noise);
+        self.policy_noise.draw(device, policy_stream(stream), &self.time);
 
         // Reward and model.
         let step = Moment {
@@ -168,7 +171,7 @@ impl<'a> Pathwise<'a> {
         self.world.inputs_back(&self.s, &mut self.senses, &self.d_inputs, (&mut *d_s, &mut *d_a));
 
         // a = π(s)
-        self.world.act_back(&self.s, &mut self.senses, (&self.a, d_a), d_s);
+        self.world.act_back(&self.s, &mut self.senses, &self.policy_noise, (&self.a, d_a), d_s);
         device.still_running(&self.running, d_s);
         std::mem::swap(d_s, &mut self.d_next);
     }

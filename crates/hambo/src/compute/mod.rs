@@ -8,8 +8,11 @@
 mod cpu;
 mod cuda;
 mod rl;
+mod sampling;
 mod shape;
 
+pub(crate) use rl::LOG_STD;
+pub(crate) use sampling::FEATURE_VARIANCE;
 pub(crate) use shape::Layer;
 pub use shape::{Activation, Shape};
 

@@ -1,6 +1,6 @@
 //! CSV: a line of names, then a line a step, separated by commas, semicolons or tabs.
 
-use super::columns::ColumnNames;
+use super::ReadOptions;
 use super::hdf5::Entry;
 use super::log::{Format, Log};
 use super::table::Table;
@@ -30,10 +30,11 @@ pub(crate) fn entries(path: &Path, separator: u8) -> Result<Vec<Entry>> {
 
 impl Log {
     /// Reads a CSV file.
-    pub(crate) fn read_csv(path: &Path, separator: u8, names: &ColumnNames) -> Result<Log> {
+    pub(crate) fn read_csv(path: &Path, separator: u8, options: &ReadOptions) -> Result<Log> {
         let mut reader = open(path, separator)?;
         let fail = |problem: String| Error::file(path, problem);
-        let mut table = Table::new(header(path, &mut reader)?, names).map_err(fail)?;
+        let mut table = Table::new(header(path, &mut reader)?, &options.columns, options.keep_not_finite)
+            .map_err(fail)?;
         let mut record = StringRecord::new();
         while reader.read_record(&mut record).map_err(|e| damaged(path, &e))? {
             let line = format!("line {}", record.position().map_or(0, |p| p.line()));

@@ -4,6 +4,7 @@
 //! So a pair is left out wherever the log does not show that both rows belong to the same episode.
 
 use super::Columns;
+use std::ops::Range;
 
 /// Change of state, in typical changes (root mean square over the columns), from which two rows are not taken
 /// for neighbours where the log does not mark time limits. Resets in the D4RL files lie at 4.5 to 17, the
@@ -32,8 +33,6 @@ pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     if let Some(l) = last.last_mut() {
         *l = true;
     }
-    columns.next_states = columns.states.get(width..).unwrap_or_default().to_vec();
-    columns.next_states.resize(n * width, 0.0); // of the last row, which is left out
     let (left_out, terminal) = count(&last, &columns.terminals);
     notes.push(format!("{left_out} last rows of episodes left out: no next state stored"));
     if terminal > 0 {
@@ -129,13 +128,17 @@ fn count(chosen: &[bool], terminals: &[bool]) -> (usize, usize) {
     (chosen.iter().filter(|c| **c).count(), both)
 }
 
-/// Keeps the rows of `keep`, in place, and sets the episode starts from the `last` rows of episodes.
+/// Keeps the rows of `keep`, in place, and sets the episode starts from the `last` rows of episodes. Where no next states
+/// are stored, those of the following rows are taken.
 ///
 /// The last row kept of an episode is marked as a timeout if nothing marks it yet and rows follow it in the
 /// file: the log is cut there.
 fn keep_rows(columns: &mut Columns, keep: &[bool], last: &[bool]) {
     let mut kept = 0;
+    let mut last_kept = 0; // its row in the file
     let mut fresh = true; // the next row kept begins an episode
+    let mut runs: Vec<Range<usize>> = Vec::new(); // rows kept, one after another in the file
+    let mut cuts = Vec::new();
     columns.episode_starts.clear();
     for row in 0..keep.len() {
         if keep[row] {
@@ -143,34 +146,50 @@ fn keep_rows(columns: &mut Columns, keep: &[bool], last: &[bool]) {
                 columns.episode_starts.push(kept);
                 fresh = false;
             }
-            if kept != row {
-                for (values, width) in [
-                    (&mut columns.states, columns.state_dim),
-                    (&mut columns.next_states, columns.state_dim),
-                    (&mut columns.actions, columns.action_dim),
-                    (&mut columns.rewards, 1),
-                ] {
-                    values.copy_within(row * width..(row + 1) * width, kept * width);
-                }
-                columns.terminals[kept] = columns.terminals[row];
-                columns.timeouts[kept] = columns.timeouts[row];
+            match runs.last_mut() {
+                Some(run) if run.end == row => run.end += 1,
+                _ => runs.push(row..row + 1),
             }
             kept += 1;
+            last_kept = row;
         }
         if last[row] {
             let cut = !keep[row] || row + 1 < keep.len();
-            if cut && !fresh && !columns.terminals[kept - 1] {
-                columns.timeouts[kept - 1] = true;
+            if cut && !fresh && !columns.terminals[last_kept] {
+                cuts.push(kept - 1);
             }
             fresh = true;
         }
     }
-    columns.states.truncate(kept * columns.state_dim);
-    columns.next_states.truncate(kept * columns.state_dim);
-    columns.actions.truncate(kept * columns.action_dim);
-    columns.rewards.truncate(kept);
-    columns.terminals.truncate(kept);
-    columns.timeouts.truncate(kept);
+    let width = columns.state_dim;
+    match columns.next_states.is_empty() {
+        true => {
+            let mut next = Vec::with_capacity(kept * width);
+            runs.iter().for_each(|r| {
+                next.extend_from_slice(&columns.states[(r.start + 1) * width..(r.end + 1) * width])
+            });
+            columns.next_states = next;
+        }
+        false => keep_runs(&mut columns.next_states, width, &runs),
+    }
+    keep_runs(&mut columns.states, width, &runs);
+    keep_runs(&mut columns.actions, columns.action_dim, &runs);
+    keep_runs(&mut columns.rewards, 1, &runs);
+    keep_runs(&mut columns.terminals, 1, &runs);
+    keep_runs(&mut columns.timeouts, 1, &runs);
+    cuts.into_iter().for_each(|row| columns.timeouts[row] = true);
+}
+
+/// Keeps these rows, in place.
+fn keep_runs<T: Copy>(values: &mut Vec<T>, width: usize, runs: &[Range<usize>]) {
+    let mut kept = 0;
+    for run in runs {
+        if run.start * width != kept {
+            values.copy_within(run.start * width..run.end * width, kept);
+        }
+        kept += run.len() * width;
+    }
+    values.truncate(kept);
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //! file and the field. Some 85 000 damaged files made the reader beneath fail in words but never panic, so
 //! nothing here catches panics.
 
+use super::transitions::first_not_finite;
 use crate::{Error, Result};
+use rust_hdf5::types::H5Type;
 use rust_hdf5::{DatatypeMessage, H5Dataset, H5File, Hdf5Error, StorageLayout};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,8 @@ pub(crate) struct Source {
     file: H5File,
     names: Vec<String>,
     bytes_left: Cell<u64>,
+    /// Whether values that are not finite are kept rather than refused.
+    pub(crate) keep_not_finite: bool,
 }
 
 /// A dataset of numbers whose shape is checked: `[rows, width]`.
@@ -90,7 +94,7 @@ impl Source {
         names.sort();
         let bytes_left =
             Cell::new(metadata.len().saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES));
-        Ok(Source { path: path.to_owned(), file, names, bytes_left })
+        Ok(Source { path: path.to_owned(), file, names, bytes_left, keep_not_finite: false })
     }
 
     /// Paths of all datasets, in order.
@@ -229,19 +233,28 @@ impl Source {
 impl Field<'_> {
     /// All numbers, row by row, as float32. Integers are converted; what is not finite in float32 is an error.
     pub(crate) fn read(&self) -> Result<Vec<f32>> {
-        let mut values = Vec::with_capacity(self.rows * self.width);
-        self.read_blocks(|block| {
-            if let Some(i) = block.iter().position(|v| !v.is_finite()) {
-                let (row, column) = ((values.len() + i) / self.width, (values.len() + i) % self.width);
-                return Err(self.source.problem(format!(
-                    "`{}` in row {row}, column {column} is not a finite float32 number: remove or repair such rows",
-                    self.name
-                )));
-            }
-            values.extend_from_slice(block);
-            Ok(())
-        })?;
-        Ok(values)
+        let fail = |e| self.source.error(&self.name, e);
+        let mut values = Vec::new();
+        if self.dataset.datatype().map_err(fail)? == f32::hdf5_type() {
+            // As it lies in memory: nothing to convert, and no slice after slice to look for.
+            values = vec![0.0; self.rows * self.width];
+            self.dataset.read_raw_into(&mut values).map_err(fail)?;
+        } else {
+            values.reserve_exact(self.rows * self.width);
+            self.read_blocks(|block| {
+                values.extend_from_slice(block);
+                Ok(())
+            })?;
+        }
+        match first_not_finite(&values).filter(|_| !self.source.keep_not_finite) {
+            None => Ok(values),
+            Some(i) => Err(self.source.problem(format!(
+                "`{}` in row {}, column {} is not a finite float32 number: remove or repair such rows",
+                self.name,
+                i / self.width,
+                i % self.width
+            ))),
+        }
     }
 
     /// All values as yes or no: bool, or numbers that are 0 or 1.

@@ -14,6 +14,7 @@ mod parquet;
 mod read;
 mod split;
 mod standardize;
+mod survey;
 mod table;
 mod transitions;
 
@@ -26,4 +27,5 @@ pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate, rea
 pub use split::Split;
 pub(crate) use split::check_holdout;
 pub use standardize::{Standardizer, refuse_constant_columns};
+pub use survey::{ColumnSurvey, Range, Survey, survey};
 pub use transitions::{Columns, Transitions};

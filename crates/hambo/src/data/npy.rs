@@ -1,6 +1,7 @@
 //! numpy's array format (NEP 1): a header in text, then the numbers. Pickled objects are refused, so nothing in
 //! a file can run.
 
+use super::transitions::first_not_finite;
 use std::io::Read;
 
 /// Longest header that is read; numpy's own limit is 10 000 bytes.
@@ -141,15 +142,19 @@ impl Header {
         Ok(())
     }
 
-    /// All numbers, row by row, as float32; what is not finite is an error.
-    pub(crate) fn read_numbers(&self, reader: &mut impl Read) -> Result<Vec<f32>, Problem> {
+    /// All numbers, row by row, as float32; what is not finite is an error, unless it is to be kept.
+    pub(crate) fn read_numbers(
+        &self,
+        reader: &mut impl Read,
+        keep_not_finite: bool,
+    ) -> Result<Vec<f32>, Problem> {
         let (rows, width) = self.extent()?;
         let mut values = Vec::new();
         self.for_each(reader, |v| values.push(v))?;
         if self.fortran && width > 1 {
             values = (0..rows * width).map(|i| values[i % width * rows + i / width]).collect();
         }
-        match values.iter().position(|v| !v.is_finite()) {
+        match first_not_finite(&values).filter(|_| !keep_not_finite) {
             None => Ok(values),
             Some(i) => Err(format!(
                 "in row {}, column {} is not a finite float32 number: remove or repair such rows",
@@ -244,7 +249,7 @@ mod tests {
     fn numbers(header: &str, numbers: &[u8]) -> Result<Vec<f32>, Problem> {
         let bytes = file(header, numbers);
         let mut reader = &bytes[..];
-        Header::read(&mut reader)?.read_numbers(&mut reader)
+        Header::read(&mut reader)?.read_numbers(&mut reader, false)
     }
 
     fn typed(descr: &str, bytes: &[u8]) -> Vec<f32> {

@@ -37,8 +37,8 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
 
 impl Log {
     /// Reads an NPZ file in one of the known layouts.
-    pub(crate) fn read_npz(path: &Path) -> Result<Log> {
-        let mut archive = Archive::open(path)?;
+    pub(crate) fn read_npz(path: &Path, keep_not_finite: bool) -> Result<Log> {
+        let mut archive = Archive { keep_not_finite, ..Archive::open(path)? };
         let (observations, state_rows, state_dim, states) = archive.required(OBSERVATIONS)?;
         let (actions_name, n, action_dim, actions) = archive.required(ACTIONS)?;
         let (rewards_name, _, reward_width, rewards) = archive.required(REWARDS)?;
@@ -133,6 +133,7 @@ struct Archive {
     members: BTreeMap<String, usize>,
     used: BTreeSet<&'static str>,
     bytes_left: u64,
+    keep_not_finite: bool,
 }
 
 impl Archive {
@@ -148,7 +149,14 @@ impl Archive {
             return Err(Error::file(path, "a zip archive without arrays (.npy): expected an NPZ file"));
         }
         let bytes_left = size.saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES);
-        Ok(Archive { path: path.to_owned(), zip, members, used: BTreeSet::new(), bytes_left })
+        Ok(Archive {
+            path: path.to_owned(),
+            zip,
+            members,
+            used: BTreeSet::new(),
+            bytes_left,
+            keep_not_finite: false,
+        })
     }
 
     fn problem(&self, problem: String) -> Error {
@@ -200,9 +208,10 @@ impl Archive {
 
     fn optional(&mut self, names: &[&'static str]) -> Result<Option<Array>> {
         let Some(name) = self.find(names) else { return Ok(None) };
+        let keep = self.keep_not_finite;
         let array = self.with(name, |header, mut reader| {
             let (rows, width) = header.extent()?;
-            Ok((name, rows, width, header.read_numbers(&mut reader)?))
+            Ok((name, rows, width, header.read_numbers(&mut reader, keep)?))
         });
         array.map(Some).map_err(|problem| self.problem(format!("`{name}` {problem}")))
     }

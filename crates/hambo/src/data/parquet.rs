@@ -1,6 +1,6 @@
 //! Parquet: a table in columns, of numbers, flags, and text for the name of an episode.
 
-use super::columns::ColumnNames;
+use super::ReadOptions;
 use super::hdf5::{Entry, FREE_BYTES, LARGEST_EXPANSION};
 use super::log::{Format, Log};
 use super::table::Table;
@@ -37,16 +37,17 @@ fn columns_of(path: &Path) -> Result<Vec<Entry>> {
 
 impl Log {
     /// Reads a Parquet file.
-    pub(crate) fn read_parquet(path: &Path, names: &ColumnNames) -> Result<Log> {
-        guarded(path, || Log::read_row_groups(path, names))
+    pub(crate) fn read_parquet(path: &Path, options: &ReadOptions) -> Result<Log> {
+        guarded(path, || Log::read_row_groups(path, options))
     }
 
-    fn read_row_groups(path: &Path, names: &ColumnNames) -> Result<Log> {
+    fn read_row_groups(path: &Path, options: &ReadOptions) -> Result<Log> {
         let reader = open(path)?;
         let fail = |problem: String| Error::file(path, problem);
         let schema = reader.metadata().file_metadata().schema_descr();
         let header: Vec<String> = schema.columns().iter().map(|c| c.path().string()).collect();
-        let mut table = Table::new(header.clone(), names).map_err(fail)?;
+        let mut table =
+            Table::new(header.clone(), &options.columns, options.keep_not_finite).map_err(fail)?;
         let used: Vec<usize> = table.places.all().into_iter().map(|(place, _)| place).collect();
         if let Some(&place) = used.iter().find(|&&place| schema.column(place).max_rep_level() > 0) {
             return Err(fail(format!("column `{}` holds lists: expected one number a row", header[place])));

@@ -28,6 +28,8 @@ pub struct ReadOptions {
     pub subsample: Option<Subsample>,
     /// Seed of the choice of that part.
     pub seed: u64,
+    /// Leave values that are not finite to [`survey`](super::survey), which tells of them; [`read`] refuses them anyway.
+    pub keep_not_finite: bool,
 }
 
 /// A part of a data set, chosen at random.
@@ -236,7 +238,7 @@ fn first_line(start: &[u8]) -> Option<&str> {
     line.chars().all(|c| c == '\t' || !c.is_control()).then_some(line)
 }
 
-fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
+pub(super) fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
     let kind = Kind::of(path)?;
     if !options.columns.is_empty() && !matches!(kind, Kind::Csv(_) | Kind::Parquet) {
         return Err(Error::file(
@@ -246,18 +248,19 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
     }
     match kind {
         Kind::Hdf5 => {
-            let source = Source::open(path)?;
+            let mut source = Source::open(path)?;
+            source.keep_not_finite = options.keep_not_finite;
             match &minari::episodes(&source)[..] {
                 [] => Log::read_d4rl(&source),
                 episodes => Log::read_minari(&source, episodes),
             }
         }
-        Kind::Zip => Log::read_npz(path),
+        Kind::Zip => Log::read_npz(path, options.keep_not_finite),
         #[cfg(feature = "parquet")]
-        Kind::Parquet => Log::read_parquet(path, &options.columns),
+        Kind::Parquet => Log::read_parquet(path, options),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(path)),
-        Kind::Csv(separator) => Log::read_csv(path, separator, &options.columns),
+        Kind::Csv(separator) => Log::read_csv(path, separator, options),
     }
 }
 

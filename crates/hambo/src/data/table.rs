@@ -16,15 +16,20 @@ pub(crate) struct Table {
     /// The episode of the row before, and all that are over.
     episode: Option<String>,
     over: HashSet<String>,
+    keep_not_finite: bool,
 }
 
 impl Table {
     /// An empty table with these columns.
-    pub(crate) fn new(header: Vec<String>, names: &ColumnNames) -> Result<Self, Problem> {
+    pub(crate) fn new(
+        header: Vec<String>,
+        names: &ColumnNames,
+        keep_not_finite: bool,
+    ) -> Result<Self, Problem> {
         let places = names.find(&header)?;
         let (state_dim, action_dim) = (places.state.len(), places.action.len());
         let columns = Columns { state_dim, action_dim, ..Columns::default() };
-        Ok(Table { header, places, columns, episode: None, over: HashSet::new() })
+        Ok(Table { header, places, columns, episode: None, over: HashSet::new(), keep_not_finite })
     }
 
     /// Appends a row: `number` gives the value in a column, `line` names the row to the user, `episode` is the text
@@ -35,13 +40,13 @@ impl Table {
         episode: Option<&str>,
         number: impl Fn(usize) -> Result<f64, Problem>,
     ) -> Result<(), Problem> {
-        let header = &self.header;
+        let (header, keep) = (&self.header, self.keep_not_finite);
         let wrong = |place: usize, what: String| format!("{line}, column `{}`: {what}", header[place]);
         let value = |place: usize| number(place).map_err(|what| wrong(place, what));
         let finite = |&place: &usize| {
             let wide = value(place)?;
             let narrow = wide as f32;
-            match narrow.is_finite() {
+            match narrow.is_finite() || keep {
                 true => Ok(narrow),
                 false => Err(wrong(
                     place,

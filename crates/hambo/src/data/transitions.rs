@@ -148,9 +148,18 @@ impl Transitions {
     }
 }
 
+/// Place of the first value that is not finite. Whole blocks are looked at without a branch, which is several times as
+/// fast as value by value.
+pub(super) fn first_not_finite(values: &[f32]) -> Option<usize> {
+    const BLOCK: usize = 4096;
+    let bad = |block: &[f32]| block.iter().fold(false, |bad, v| bad | !v.is_finite());
+    let block = values.chunks(BLOCK).position(bad)? * BLOCK;
+    values[block..].iter().position(|v| !v.is_finite()).map(|i| block + i)
+}
+
 /// Row and column of the first value that is not finite, as an error.
 fn check_finite(name: &str, values: &[f32], width: usize) -> Result<()> {
-    match values.iter().position(|v| !v.is_finite()) {
+    match first_not_finite(values) {
         None => Ok(()),
         Some(i) => Err(Error::Data(format!(
             "{name}: {} in row {}, column {}; remove or repair such rows",

@@ -1,9 +1,9 @@
 //! Episodes in an environment: the true return of a policy, and data sets.
 
 use super::{EnvName, Environment};
-use crate::compute::Device;
+use crate::compute::{Counter, Device};
 use crate::data::{Columns, Transitions};
-use crate::policy::Policy;
+use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::{Generator, Stream};
 use crate::task::Task;
@@ -46,7 +46,8 @@ pub fn simulate(
     let mut diverged = 0;
     for first in (0..episodes).step_by(BATCH) {
         let n = BATCH.min(episodes - first);
-        let mut batch = Batch::new(device, env, &task, policy, n)?;
+        let luck = stream.child("policy").index(first as u64);
+        let mut batch = Batch::new(device, env, &task, policy, luck, n)?;
         batch.start(stream, first);
         for t in 0..horizon {
             if batch.running.iter().all(|running| !running) {
@@ -67,6 +68,7 @@ struct Batch<'a> {
     device: &'a Device,
     task: &'a Task,
     policy: &'a Policy,
+    luck: Luck,
     envs: Vec<Box<dyn Environment>>,
     /// What each episode sees, `[episodes, state]`.
     states: Vec<f32>,
@@ -76,11 +78,19 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(device: &'a Device, env: EnvName, task: &'a Task, policy: &'a Policy, n: usize) -> Result<Self> {
+    fn new(
+        device: &'a Device,
+        env: EnvName,
+        task: &'a Task,
+        policy: &'a Policy,
+        luck: Stream,
+        n: usize,
+    ) -> Result<Self> {
         Ok(Batch {
             device,
             task,
             policy,
+            luck: Luck::new(device, policy, n, luck),
             envs: (0..n).map(|_| env.make()).collect::<Result<_>>()?,
             states: vec![0.0; n * task.state_dim],
             returns: vec![0.0; n],
@@ -102,7 +112,8 @@ impl<'a> Batch<'a> {
     fn step(&mut self, weight: f64) {
         let (task, device) = (self.task, self.device);
         let mut actions = device.zeros(self.envs.len() * task.action_dim);
-        self.policy.act(device, &device.upload(&self.states), &mut actions);
+        self.luck.draw(device);
+        self.policy.draw(device, &device.upload(&self.states), &self.luck.noise, &mut actions);
         let mut actions = device.download(&actions);
         let episodes = (
             &mut self.envs,
@@ -124,6 +135,25 @@ impl<'a> Batch<'a> {
                 None => (*running, *diverged) = (false, true),
             }
         });
+    }
+}
+
+/// Random numbers of a policy that draws its actions.
+struct Luck {
+    noise: Noise,
+    stream: Stream,
+    time: Counter,
+}
+
+impl Luck {
+    fn new(device: &Device, policy: &Policy, rows: usize, stream: Stream) -> Self {
+        Luck { noise: policy.noise(device, rows, 1), stream, time: device.counter() }
+    }
+
+    /// Those of the next step.
+    fn draw(&mut self, device: &Device) {
+        self.noise.draw(device, self.stream, &self.time);
+        device.advance(&mut self.time);
     }
 }
 
@@ -174,7 +204,8 @@ pub fn collect(
             let behaviour = &behaviours[episode % behaviours.len()];
             let [noise, reset] =
                 ["noise", "reset"].map(|name| stream.child(name).index(episode as u64).generator());
-            one_episode(device, env, &task, behaviour, reset, noise)
+            let luck = stream.child("policy").index(episode as u64);
+            one_episode(device, env, &task, behaviour, [reset, noise], luck)
         };
         let logged: Result<Vec<Columns>> =
             device.run(|| (episode..episode + n).into_par_iter().map(log).collect());
@@ -199,8 +230,8 @@ fn one_episode(
     env: EnvName,
     task: &Task,
     behaviour: &Behaviour,
-    mut reset: Generator,
-    mut noise: Generator,
+    [mut reset, mut noise]: [Generator; 2],
+    luck: Stream,
 ) -> Result<Columns> {
     let mut log = Columns { state_dim: task.state_dim, action_dim: task.action_dim, ..Default::default() };
     let mut state = vec![0.0; task.state_dim];
@@ -208,8 +239,10 @@ fn one_episode(
     simulator.reset(&mut reset);
     simulator.observe(&mut state);
     let mut actions = device.zeros(task.action_dim);
+    let mut luck = Luck::new(device, &behaviour.policy, 1, luck);
     for _ in 0..env.time_limit() {
-        behaviour.policy.act(device, &device.upload(&state), &mut actions);
+        luck.draw(device);
+        behaviour.policy.draw(device, &device.upload(&state), &luck.noise, &mut actions);
         let mut action = device.download(&actions);
         action.iter_mut().for_each(|a| *a = (f64::from(*a) + behaviour.noise * noise.normal()) as f32);
         limit(task, &mut action);

@@ -72,6 +72,11 @@ impl Trace {
         let last = self.activations.len() - 1;
         (&self.activations[last], &mut self.deltas[last])
     }
+
+    /// What the last hidden layer gave, `[members, rows, width]`; none where there is no hidden layer.
+    pub fn features(&self) -> Option<&Buffer> {
+        self.activations.len().checked_sub(2).map(|i| &self.activations[i])
+    }
 }
 
 /// Adam with its state for one set of parameters.

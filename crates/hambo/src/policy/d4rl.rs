@@ -2,6 +2,7 @@
 
 use super::Policy;
 use super::mlp::{Linear, Mlp, Output};
+use super::spread::Spread;
 use crate::compute::Activation;
 use crate::data::Source;
 use crate::{Error, Result};
@@ -14,9 +15,11 @@ const HIDDEN: [[&str; 2]; 4] = [
     ["metadata/policy/fc2/weight", "metadata/policy/fc2/bias"],
     ["metadata/policy/fc3/weight", "metadata/policy/fc3/bias"],
 ];
+/// Layers to the mean and to ln σ.
 const LAST: [&str; 2] = ["metadata/policy/last_fc/weight", "metadata/policy/last_fc/bias"];
+const LOG_STD: [&str; 2] = ["metadata/policy/last_fc_log_std/weight", "metadata/policy/last_fc_log_std/bias"];
 
-/// The mean action of the policy in `path`.
+/// The policy in `path`.
 pub(super) fn read(spec: &str, path: &Path) -> Result<Policy> {
     let file = Source::open(path)?;
     if !file.has(LAST[0])? {
@@ -55,8 +58,11 @@ pub(super) fn read(spec: &str, path: &Path) -> Result<Policy> {
     let last = layer(&file, LAST)?;
     let bounds = [vec![-bound; last.outputs], vec![bound; last.outputs]];
     layers.push(last);
-    let mlp = Mlp::new(&layers, hidden, None, output, bounds)
-        .map_err(|e| Error::file(path, format!("`metadata/policy`: {e}")))?;
+    let problem = |e| Error::file(path, format!("`metadata/policy`: {e}"));
+    let mut mlp = Mlp::new(&layers, hidden, None, output, bounds).map_err(problem)?;
+    if file.has(LOG_STD[0])? {
+        mlp = mlp.with_spread(Spread::Logs(layer(&file, LOG_STD)?)).map_err(problem)?;
+    }
     Ok(Policy::network(spec, mlp))
 }
 

@@ -1,5 +1,6 @@
 //! Policies that are networks: observation normaliser → network → limit, the same on every device.
 
+use super::spread::{Sampler, Spread};
 use crate::compute::{Activation, Buffer, Device, Input, Shape};
 use crate::nn::{Ensemble, Trace};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,8 @@ pub(super) struct Mlp {
     /// Smallest and largest action.
     pub low: Vec<f32>,
     pub high: Vec<f32>,
+    /// How it draws, if it can.
+    pub spread: Option<Spread>,
     idle: Mutex<Vec<Working>>,
 }
 
@@ -43,6 +46,7 @@ pub(super) enum Output {
 }
 
 /// One layer as PyTorch stores it.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Linear {
     pub inputs: usize,
     pub outputs: usize,
@@ -62,6 +66,8 @@ struct Working {
     normal: Option<([Buffer<f64>; 2], Buffer)>,
     /// What back-propagation needs beside, if it was ever asked for.
     back: Option<(Trace, Buffer)>,
+    /// What drawing needs, if it was ever asked for.
+    sampler: Option<Sampler>,
 }
 
 impl Mlp {
@@ -117,7 +123,7 @@ impl Mlp {
         if let Some(normaliser) = &normaliser {
             normaliser.check(first.inputs)?;
         }
-        Ok(Mlp { shape, params, normaliser, output, low, high, idle: Mutex::default() })
+        Ok(Mlp { shape, params, normaliser, output, low, high, spread: None, idle: Mutex::default() })
     }
 
     /// The layers as PyTorch stores them.
@@ -167,6 +173,55 @@ impl Mlp {
         });
     }
 
+    /// actions `[rows, action]` ~ π(· | states), with ε from `noise`; the mean where it cannot draw.
+    pub fn draw(&self, device: &Device, states: &Buffer, noise: &Buffer, actions: &mut Buffer) {
+        let Some(spread) = &self.spread else { return self.act(device, states, actions) };
+        let rows = states.len() / self.shape.inputs();
+        self.with_working(device, rows, |working| {
+            let Working { bounds, normal, sampler, .. } = working;
+            let sampler = sampler.get_or_insert_with(|| self.sampler(device, spread, rows));
+            let input = self.normalised(device, states, normal);
+            self.deviate(device, spread, sampler, input, noise);
+            self.limit(device, bounds, sampler, actions);
+        });
+    }
+
+    /// d_states += d_actionsᵀ · da/ds of the actions that [`Mlp::draw`] gave with the same noise.
+    pub fn draw_back(
+        &self,
+        device: &Device,
+        states: &Buffer,
+        noise: &Buffer,
+        d_actions: &Buffer,
+        d_states: &mut Buffer,
+    ) {
+        let Some(spread) = &self.spread else { return self.back(device, states, d_actions, d_states) };
+        let rows = states.len() / self.shape.inputs();
+        self.with_working(device, rows, |working| {
+            let Working { bounds, normal, sampler, .. } = working;
+            let sampler = sampler.get_or_insert_with(|| self.sampler(device, spread, rows));
+            let input = self.normalised(device, states, normal);
+            self.deviate(device, spread, sampler, input, noise);
+            let d_input = self.back_from_deviated(device, spread, sampler, bounds, (input, noise, d_actions));
+            match (normal, &self.normaliser) {
+                (Some(([_, std], normalised)), Some(n)) => {
+                    device.normalize_gradient(normalised, std, n.clip, d_input, d_states);
+                }
+                _ => device.add(d_input, d_states),
+            }
+        });
+    }
+
+    /// ln π(a | s) of every row; none where it cannot draw.
+    pub fn log_densities(&self, device: &Device, states: &Buffer, actions: &[f32]) -> Option<Vec<f64>> {
+        let spread = self.spread.as_ref()?;
+        let rows = states.len() / self.shape.inputs();
+        let mut working = self.working(device, rows);
+        let input = self.normalised(device, states, &mut working.normal);
+        let mut sampler = self.sampler(device, spread, rows);
+        Some(self.log_probs(device, spread, &mut sampler, input, actions))
+    }
+
     /// The network's input: the states, or what the normaliser makes of them.
     fn normalised<'a>(
         &self,
@@ -213,6 +268,7 @@ impl Mlp {
             bounds: [device.upload(&self.low), device.upload(&self.high)],
             normal,
             back: None,
+            sampler: None,
         }
     }
 }

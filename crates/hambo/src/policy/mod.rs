@@ -2,15 +2,23 @@
 
 mod archive;
 mod builtin;
+mod coverage;
 mod d4rl;
+mod describe;
 #[cfg(test)]
 mod hostile;
 mod mlp;
 mod numpy;
+mod onnx;
 mod pickle;
 mod safe;
 mod sb3;
+mod spread;
 mod torch;
+
+pub use coverage::{Coverage, coverage};
+pub use describe::Description;
+pub use spread::Noise;
 
 use crate::compute::{Buffer, Device};
 use crate::expression::Program;
@@ -29,6 +37,10 @@ pub struct Policy {
     state_dim: usize,
     action_dim: usize,
     kind: Kind,
+    /// Whether it draws its actions from its own distribution.
+    sampling: bool,
+    /// Standard deviation of Gaussian noise on top.
+    noise: f32,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +49,9 @@ enum Kind {
     Controller(Program),
     /// A network.
     Mlp(Arc<Mlp>),
+    /// Any other ONNX graph.
+    #[cfg(feature = "onnxruntime")]
+    Graph(Arc<onnx::Runtime>),
 }
 
 /// Files larger than this are no policies.
@@ -45,7 +60,7 @@ const LARGEST_FILE: u64 = 4 << 30;
 impl Policy {
     /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file. What is in a file tells its
     /// kind: an agent of Stable-Baselines3 (.zip, with the `vecnormalize.pkl` beside it), a policy that D4RL put
-    /// beside its data (.hdf5), or [a network of our own](Policy::save) (.safetensors).
+    /// beside its data (.hdf5), an ONNX graph (.onnx), or [a network of our own](Policy::save) (.safetensors).
     pub fn read(spec: &str) -> Result<Self> {
         if let Some(builtin) = spec.strip_prefix("builtin:") {
             return builtin::read(spec, builtin);
@@ -77,6 +92,8 @@ impl Policy {
             [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
             [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
             [_, _, _, _, _, _, _, 0, b'{'] => safe::read(spec, path, &std::fs::read(path).map_err(read)?),
+            [0x08, 1..=32, ..] => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
+            _ if spec.ends_with(".onnx") => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
             _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
         }
     }
@@ -93,10 +110,15 @@ impl Policy {
     pub fn save(&self, path: &Path) -> Result<()> {
         match &self.kind {
             Kind::Mlp(mlp) => safe::write(mlp, path),
-            Kind::Controller(_) => {
-                Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec)))
-            }
+            _ => Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec))),
         }
+    }
+
+    #[cfg(feature = "onnxruntime")]
+    fn graph(spec: &str, graph: onnx::Runtime) -> Self {
+        let (state_dim, action_dim) = (graph.state_dim, graph.action_dim);
+        let kind = Kind::Graph(Arc::new(graph));
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
     }
 
     /// The policy of a trained actor: its one network's outputs go by tanh between the bounds.
@@ -115,7 +137,46 @@ impl Policy {
 
     fn network(spec: &str, mlp: Mlp) -> Self {
         let (state_dim, action_dim) = (mlp.shape.inputs(), mlp.shape.outputs());
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Mlp(Arc::new(mlp)) }
+        Policy {
+            spec: spec.to_owned(),
+            state_dim,
+            action_dim,
+            kind: Kind::Mlp(Arc::new(mlp)),
+            sampling: false,
+            noise: 0.0,
+        }
+    }
+
+    /// The same policy, drawing its actions from its own distribution rather than taking the mean.
+    pub fn sampling(mut self) -> Result<Self> {
+        if !self.has_distribution() {
+            return Err(Error::Mismatch(format!(
+                "policy {} is deterministic: there is no distribution in it to sample from; leave --stochastic away, or                  add noise to its actions with --policy-noise",
+                self.spec
+            )));
+        }
+        self.sampling = true;
+        Ok(self)
+    }
+
+    /// The same policy with Gaussian noise of this standard deviation on its actions, before they are limited to the
+    /// task's bounds.
+    pub fn with_noise(mut self, std: f64) -> Result<Self> {
+        if !(std >= 0.0 && std.is_finite()) {
+            return Err(Error::setting("policy-noise", std, "0 or a positive standard deviation"));
+        }
+        self.noise = std as f32;
+        Ok(self)
+    }
+
+    /// Whether it can draw its actions, see [`Policy::sampling`].
+    pub fn has_distribution(&self) -> bool {
+        matches!(&self.kind, Kind::Mlp(mlp) if mlp.spread.is_some())
+    }
+
+    /// Whether its actions are random, by its own distribution or by noise on top.
+    pub fn is_random(&self) -> bool {
+        self.sampling || self.noise > 0.0
     }
 
     /// Numbers in a state.
@@ -130,7 +191,14 @@ impl Policy {
 
     fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
         let action_dim = program.outputs().len();
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind: Kind::Controller(program) }
+        Policy {
+            spec: spec.to_owned(),
+            state_dim,
+            action_dim,
+            kind: Kind::Controller(program),
+            sampling: false,
+            noise: 0.0,
+        }
     }
 
     /// An error that says which sizes differ, if the policy does not belong to this task.
@@ -144,17 +212,62 @@ impl Policy {
         Ok(())
     }
 
-    /// actions `[rows, action]` ← π(states), before any limit.
+    /// Room for the random numbers of `rows` rows, in `groups` equal groups that draw the same numbers.
+    pub fn noise(&self, device: &Device, rows: usize, groups: usize) -> Noise {
+        Noise::new(device, rows, groups, self.action_dim, self.sampling, self.noise)
+    }
+
+    /// actions `[rows, action]` ← what the policy does with this luck, before the task's limits.
+    pub fn draw(&self, device: &Device, states: &Buffer, noise: &Noise, actions: &mut Buffer) {
+        match &self.kind {
+            Kind::Mlp(mlp) if !noise.sample.is_empty() => mlp.draw(device, states, &noise.sample, actions),
+            _ => self.act(device, states, actions),
+        }
+        let (extra, std) = &noise.extra;
+        if !extra.is_empty() {
+            device.add_scaled_columns(std, extra, actions);
+        }
+    }
+
+    /// d_states += d_actionsᵀ · da/ds for the actions that [`Policy::draw`] gave with the same noise.
+    pub(crate) fn draw_back(
+        &self,
+        device: &Device,
+        states: &Buffer,
+        noise: &Noise,
+        d_actions: &Buffer,
+        d_states: &mut Buffer,
+    ) {
+        match &self.kind {
+            Kind::Mlp(mlp) if !noise.sample.is_empty() => {
+                mlp.draw_back(device, states, &noise.sample, d_actions, d_states)
+            }
+            _ => self.back(device, states, d_actions, d_states),
+        }
+    }
+
+    /// ln π(a | s) of every row of `states` `[rows, state]` and `actions` `[rows, action]`, by the policy's own
+    /// distribution; none where it has none.
+    pub fn log_densities(&self, device: &Device, states: &[f32], actions: &[f32]) -> Option<Vec<f64>> {
+        match &self.kind {
+            Kind::Mlp(mlp) => mlp.log_densities(device, &device.upload(states), actions),
+            _ => None,
+        }
+    }
+
+    /// actions `[rows, action]` ← π(states), the mean where the policy has a distribution, before the task's limits.
     pub fn act(&self, device: &Device, states: &Buffer, actions: &mut Buffer) {
         let none = device.zeros(0);
         match &self.kind {
             Kind::Controller(program) => device.evaluate(program, states, &none, &none, actions),
             Kind::Mlp(mlp) => mlp.act(device, states, actions),
+            #[cfg(feature = "onnxruntime")]
+            Kind::Graph(graph) => graph.act(device, states, actions),
         }
     }
 
     /// d_states += d_actionsᵀ · dπ/ds.
-    pub(crate) fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
+    fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
         let none = device.zeros(0);
         let [mut no_action, mut no_next] = [device.zeros(0), device.zeros(0)];
         match &self.kind {
@@ -165,11 +278,13 @@ impl Policy {
                 [d_states, &mut no_action, &mut no_next],
             ),
             Kind::Mlp(mlp) => mlp.back(device, states, d_actions, d_states),
+            #[cfg(feature = "onnxruntime")]
+            Kind::Graph(graph) => graph.back(device, states, d_actions, d_states),
         }
     }
 }
 
 /// Endings of files that can be read.
-const FILES: [&str; 3] = [".zip", ".hdf5", ".safetensors"];
-const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5) or a network in \
-                          hambo-policy/1 (.safetensors)";
+const FILES: [&str; 4] = [".zip", ".hdf5", ".onnx", ".safetensors"];
+const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5), an ONNX graph \
+                          (.onnx) or a network in hambo-policy/1 (.safetensors)";

@@ -1,7 +1,9 @@
 //! Networks in safetensors files, `hambo-policy/1`: a format that holds tensors and cannot hold code.
 //!
 //! Tensors, all F32, as `torch.nn.Linear` has them: `layers.0.weight` `[outputs, inputs]`, `layers.0.bias`
-//! `[outputs]`, `layers.1.weight`, … A missing bias is 0. The header's `__metadata__` has text values:
+//! `[outputs]`, `layers.1.weight`, … A missing bias is 0. A policy that can draw its actions has one of: `std` `[action]`;
+//! `log_std.weight` and `log_std.bias`, a layer beside the last one to ln σ; `feature_variance` `[features, action]`, which
+//! the squares of the last hidden layer weigh (gSDE). The header's `__metadata__` has text values:
 //!
 //! | key | value |
 //! |---|---|
@@ -17,6 +19,7 @@
 
 use super::Policy;
 use super::mlp::{Linear, Mlp, Normaliser, Output};
+use super::spread::Spread;
 use crate::compute::Activation;
 use crate::files::{with_sorted_header, write_together};
 use crate::{Error, Result};
@@ -61,7 +64,8 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
         Some("linear") => Activation::Linear,
         other => return Err(format!("`activation` is {other:?}: expected relu, tanh or linear")),
     };
-    let layers = layers(&SafeTensors::deserialize(bytes).map_err(damaged)?)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    let layers = layers(&tensors)?;
     let outputs = layers.last().map_or(0, |l| l.outputs);
     let output = match header.get("squash").map(String::as_str) {
         Some("tanh") => Output::Tanh { limit: number(&header, "squash_limit", f64::INFINITY)? as f32 },
@@ -85,19 +89,47 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
         (None, None) => None,
         _ => return Err("`observation_mean` and `observation_var` belong together".to_owned()),
     };
-    Mlp::new(&layers, hidden, normaliser, output, bounds)
+    let mlp = Mlp::new(&layers, hidden, normaliser, output, bounds)?;
+    match spread(&tensors)? {
+        Some(spread) => mlp.with_spread(spread),
+        None => Ok(mlp),
+    }
+}
+
+/// Tensors of how the policy draws.
+const SPREAD: [&str; 4] = ["std", "log_std.weight", "log_std.bias", "feature_variance"];
+
+fn spread(tensors: &SafeTensors<'_>) -> std::result::Result<Option<Spread>, String> {
+    let has = |name: &str| tensors.names().contains(&name);
+    if has("std") {
+        Ok(Some(Spread::Fixed(tensor(tensors, "std")?.1)))
+    } else if has("feature_variance") {
+        Ok(Some(Spread::Features(tensor(tensors, "feature_variance")?.1)))
+    } else if has("log_std.weight") {
+        let (shape, weight) = tensor(tensors, "log_std.weight")?;
+        let [outputs, inputs] = shape[..] else {
+            return Err(format!("`log_std.weight` has shape {shape:?}: expected [outputs, inputs]"));
+        };
+        let bias = tensor(tensors, "log_std.bias")?.1;
+        Ok(Some(Spread::Logs(Linear { inputs, outputs, weight, bias })))
+    } else {
+        Ok(None)
+    }
+}
+
+fn tensor(tensors: &SafeTensors<'_>, name: &str) -> std::result::Result<(Vec<usize>, Vec<f32>), String> {
+    let tensor = tensors.tensor(name).map_err(|_| format!("there is no tensor `{name}`"))?;
+    if tensor.dtype() != Dtype::F32 {
+        return Err(format!("`{name}` is {:?}: expected F32", tensor.dtype()));
+    }
+    let values = tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    Ok((tensor.shape().to_vec(), values.collect()))
 }
 
 fn layers(tensors: &SafeTensors<'_>) -> std::result::Result<Vec<Linear>, String> {
-    let read = |name: &str| -> std::result::Result<(Vec<usize>, Vec<f32>), String> {
-        let tensor = tensors.tensor(name).map_err(|_| format!("there is no tensor `{name}`"))?;
-        if tensor.dtype() != Dtype::F32 {
-            return Err(format!("`{name}` is {:?}: expected F32", tensor.dtype()));
-        }
-        let values = tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        Ok((tensor.shape().to_vec(), values.collect()))
-    };
-    let names = tensors.names();
+    let read = |name: &str| tensor(tensors, name);
+    let mut names = tensors.names();
+    names.retain(|name| !SPREAD.contains(name));
     let mut layers = Vec::new();
     let mut used = 0;
     while used < names.len() {
@@ -158,7 +190,7 @@ pub(super) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
         }
     }
     let bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = mlp
+    let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = mlp
         .layers()
         .iter()
         .enumerate()
@@ -169,6 +201,18 @@ pub(super) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
             ]
         })
         .collect();
+    let actions = mlp.shape.outputs();
+    match &mlp.spread {
+        None => {}
+        Some(Spread::Fixed(std)) => tensors.push(("std".to_owned(), vec![actions], bytes(std))),
+        Some(Spread::Features(v)) => {
+            tensors.push(("feature_variance".to_owned(), vec![v.len() / actions, actions], bytes(v)));
+        }
+        Some(Spread::Logs(l)) => {
+            tensors.push(("log_std.weight".to_owned(), vec![l.outputs, l.inputs], bytes(&l.weight)));
+            tensors.push(("log_std.bias".to_owned(), vec![l.outputs], bytes(&l.bias)));
+        }
+    }
     let views: std::result::Result<Vec<_>, _> = tensors
         .iter()
         .map(|(name, shape, data)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), data)?)))

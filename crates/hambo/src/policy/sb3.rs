@@ -1,15 +1,16 @@
-//! Agents that Stable-Baselines3 saved: what `predict(deterministic=True)` does, read without executing anything.
+//! Agents that Stable-Baselines3 saved: what `predict` does, read without executing anything.
 //!
-//! | algorithm | network | output |
-//! |---|---|---|
-//! | A2C, PPO, TRPO | `mlp_extractor` then `action_net` | limited to the bounds; tanh with `squash_output` |
-//! | SAC, TQC | `actor.latent_pi` then `actor.mu` | tanh into the bounds; with gSDE within ±`clip_mean` before |
-//! | DDPG, TD3 | `actor.mu` | tanh into the bounds |
-//! | ARS | `action_net` | tanh into the bounds, or limited to them where it is linear |
+//! | algorithm | network | output | deviation |
+//! |---|---|---|---|
+//! | A2C, PPO, TRPO | `mlp_extractor` then `action_net` | limited to the bounds; tanh with `squash_output` | `log_std` |
+//! | SAC, TQC | `actor.latent_pi` then `actor.mu` | tanh into the bounds; with gSDE within ±`clip_mean` before | `actor.log_std` |
+//! | DDPG, TD3 | `actor.mu` | tanh into the bounds | |
+//! | ARS | `action_net` | tanh into the bounds, or limited to them where it is linear | |
 
 use super::archive::Archive;
 use super::mlp::{Linear, Mlp, Normaliser, Output};
 use super::pickle::{Pickle, Problem};
+use super::spread::Spread;
 use super::torch::{self, Tensor};
 use super::{Policy, numpy};
 use crate::compute::Activation;
@@ -78,16 +79,23 @@ fn agent(bytes: &[u8], normaliser: Option<Normaliser>) -> std::result::Result<Ml
             n.mean.len()
         ));
     }
-    Mlp::new(&layers, hidden, normaliser, output, bounds)
+    let mlp = Mlp::new(&layers, hidden, normaliser, output, bounds)?;
+    let features = layers.last().map_or(0, |l| l.inputs);
+    match agent.spread(&tensors, features, mlp.shape.outputs())? {
+        Some(spread) => mlp.with_spread(spread),
+        None => Ok(mlp),
+    }
 }
 
 /// Where actors keep their weights.
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 7] = [
     "mlp_extractor.shared_net.",
     "mlp_extractor.policy_net.",
     "action_net.",
     "actor.latent_pi.",
     "actor.mu.",
+    "actor.log_std",
+    "log_std",
 ];
 
 impl Agent {
@@ -155,6 +163,34 @@ impl Agent {
         } else {
             let names: Vec<&str> = tensors.keys().take(6).map(String::as_str).collect();
             Err(format!("no actor in it, but `{}`, …; {SUPPORTED}", names.join("`, `")))
+        }
+    }
+
+    /// How the actor draws; none where it does not.
+    fn spread(
+        &self,
+        tensors: &Tensors,
+        features: usize,
+        actions: usize,
+    ) -> std::result::Result<Option<Spread>, Problem> {
+        if tensors.contains_key("actor.log_std.weight") {
+            let head = linear_layers(tensors, "actor.log_std")?.pop();
+            return Ok(head.map(Spread::Logs));
+        }
+        let parameter = ["actor.log_std", "log_std"].iter().find_map(|name| tensors.get(*name)?.as_ref());
+        let Some(Tensor { shape, values }) = parameter else { return Ok(None) };
+        match shape[..] {
+            [_] => Ok(Some(Spread::Fixed(values.iter().map(|v| v.exp()).collect()))),
+            // gSDE: one for each feature and action, or one for each feature.
+            [rows, columns] if rows == features && (columns == actions || columns == 1) => {
+                let soft = self.policy_kwargs["use_expln"].as_bool().unwrap_or(false);
+                let std = |v: f32| if soft && v > 0.0 { v.ln_1p() + 1.0 } else { v.exp() };
+                let repeat = actions / columns.max(1);
+                Ok(Some(Spread::Features(
+                    values.iter().flat_map(|&v| std::iter::repeat_n(std(v).powi(2), repeat)).collect(),
+                )))
+            }
+            _ => Err(format!("`log_std` has shape {shape:?}, for {features} features and {actions} actions")),
         }
     }
 

@@ -125,7 +125,7 @@ impl Ahead {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
         }
 
-        world.act(&self.next, &mut self.senses, &mut self.next_actions);
+        world.act(&self.next, &mut self.senses, None, &mut self.next_actions);
         world.inputs(&self.next, &self.next_actions, &mut self.senses, &mut self.inputs);
         device.fill(&mut self.elapsed, (now.step + 1) as f32 / setting.horizon as f32);
         let Ahead { inputs, elapsed, seen, values, .. } = self;

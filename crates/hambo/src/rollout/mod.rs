@@ -12,7 +12,7 @@ use crate::dynamics::Bnn;
 use crate::expression::Program;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
-use crate::policy::Policy;
+use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::task::Task;
@@ -200,10 +200,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// a = π(s), within the bounds.
-    pub fn act(&self, states: &Buffer, senses: &mut Senses, actions: &mut Buffer) {
+    /// a = π(s), within the bounds; with the policy's luck of the step, or its mean.
+    pub fn act(&self, states: &Buffer, senses: &mut Senses, noise: Option<&Noise>, actions: &mut Buffer) {
         let seen = self.see(&self.model.views().observation, states, &mut senses.observation);
-        self.setting.policy.act(self.device, seen, actions);
+        match noise {
+            Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
+            None => self.setting.policy.act(self.device, seen, actions),
+        }
         self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
     }
 
@@ -212,17 +215,18 @@ impl<'a> World<'a> {
         &self,
         states: &Buffer,
         senses: &mut Senses,
+        noise: &Noise,
         (actions, d_actions): (&Buffer, &mut Buffer),
         d_states: &mut Buffer,
     ) {
         let (device, policy) = (self.device, self.setting.policy);
         device.clamp_gradient(&self.bounds[0], &self.bounds[1], actions, d_actions);
         let Some(observation) = &self.model.views().observation else {
-            return policy.back(device, states, d_actions, d_states);
+            return policy.draw_back(device, states, noise, d_actions, d_states);
         };
         device.evaluate(observation, states, &self.nothing, &self.nothing, &mut senses.observation);
         device.fill(&mut senses.d_observation, 0.0);
-        policy.back(device, &senses.observation, d_actions, &mut senses.d_observation);
+        policy.draw_back(device, &senses.observation, noise, d_actions, &mut senses.d_observation);
         self.see_back(observation, states, &senses.d_observation, d_states);
     }
 
@@ -297,6 +301,7 @@ pub(crate) struct Rollout<'a> {
     outputs: Buffer,
     next: Buffer,
     noise: Buffer,
+    policy_noise: Noise,
     members: Buffer<u32>,
     shifts: Buffer,
     reach: Buffer,
@@ -350,6 +355,7 @@ impl<'a> Rollout<'a> {
             outputs: device.zeros(outputs * 2 * ds),
             next: device.zeros(rows * ds),
             noise: device.zeros(each * ds),
+            policy_noise: world.setting.policy.noise(device, rows, groups),
             members: device.zeros(rows),
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
@@ -368,7 +374,8 @@ impl<'a> Rollout<'a> {
     /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
     pub fn step(&mut self, stream: Stream) {
         let World { device, model, setting, .. } = *self.world;
-        self.world.act(&self.states, &mut self.senses, &mut self.actions);
+        self.policy_noise.draw(device, policy_stream(stream), &self.time);
+        self.world.act(&self.states, &mut self.senses, Some(&self.policy_noise), &mut self.actions);
         self.world.inputs(&self.states, &self.actions, &mut self.senses, &mut self.inputs);
         let (input, rows) = match self.propagation {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.particles()),
@@ -497,4 +504,9 @@ impl Exploration {
 /// The stream of transition noise: the number at (t, row, dimension) is the same for all methods.
 pub(crate) fn noise_stream(stream: Stream) -> Stream {
     stream.child("noise")
+}
+
+/// The stream of a random policy's draws, the same for all methods, too.
+pub(crate) fn policy_stream(stream: Stream) -> Stream {
+    stream.child("policy")
 }

@@ -113,18 +113,24 @@ class Uneven(gymnasium.Env):
         return np.array([1, 2, 3], np.float32) * self.np_random.normal(), 0.0, False, False, {}
 
 
+def small(**more):
+    return {"net_arch": [8, 8], **more}  # a new one for each: agents write into it
+
+
+GSDE = {"use_sde": True}
+SMALL = {
+    "td3": lambda env: TD3("MlpPolicy", env, policy_kwargs=small(), buffer_size=10),
+    "tqc": lambda env: TQC("MlpPolicy", env, policy_kwargs=small(), buffer_size=10),
+    "sac": lambda env: SAC("MlpPolicy", env, policy_kwargs={"net_arch": [8], "activation_fn": torch.nn.Tanh}, buffer_size=10),
+    "sac_gsde": lambda env: SAC("MlpPolicy", env, policy_kwargs=small(clip_mean=0.3), buffer_size=10, **GSDE),
+    "ppo": lambda env: PPO("MlpPolicy", env, policy_kwargs=small(activation_fn=torch.nn.ReLU), n_steps=64),
+    "ppo_squash": lambda env: PPO("MlpPolicy", env, policy_kwargs=small(squash_output=True), n_steps=64, **GSDE),
+    "ars_linear": lambda env: ARS("LinearPolicy", env),
+}
+
+
 def small_agents(folder):
-    small = lambda **more: {"net_arch": [8, 8], **more}  # a new one for each: agents write into it
-    gsde = {"use_sde": True}
-    for name, make in {
-        "td3": lambda env: TD3("MlpPolicy", env, policy_kwargs=small(), buffer_size=10),
-        "tqc": lambda env: TQC("MlpPolicy", env, policy_kwargs=small(), buffer_size=10),
-        "sac": lambda env: SAC("MlpPolicy", env, policy_kwargs={"net_arch": [8], "activation_fn": torch.nn.Tanh}, buffer_size=10),
-        "sac_gsde": lambda env: SAC("MlpPolicy", env, policy_kwargs=small(clip_mean=0.3), buffer_size=10, **gsde),
-        "ppo": lambda env: PPO("MlpPolicy", env, policy_kwargs=small(activation_fn=torch.nn.ReLU), n_steps=64),
-        "ppo_squash": lambda env: PPO("MlpPolicy", env, policy_kwargs=small(squash_output=True), n_steps=64, **gsde),
-        "ars_linear": lambda env: ARS("LinearPolicy", env),
-    }.items():
+    for name, make in SMALL.items():
         env = VecNormalize(DummyVecEnv([Uneven]))
         env.reset()
         for _ in range(50):

@@ -8,6 +8,7 @@ mod elementwise;
 mod mlp;
 mod optimise;
 mod rl;
+mod sampling;
 
 use crate::{Error, Result};
 use rayon::prelude::*;

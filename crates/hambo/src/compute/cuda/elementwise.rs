@@ -55,6 +55,10 @@ pub(super) const NAMES: &[&str] = &[
     "look_ahead",
     "double_q_target",
     "choice_error",
+    "add_scaled_columns",
+    "deviate_by_logs",
+    "deviate_by_logs_gradient",
+    "deviate_by_features",
 ];
 
 /// Particles up to whose number the direction and Adam's step are one kernel.

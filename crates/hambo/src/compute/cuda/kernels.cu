@@ -830,3 +830,36 @@ KERNEL choice_error(u32 rows, u32 options, const float *values, const u32 *choic
     sum = block_sum(sum);
     if (threadIdx.x == 0) losses[blockIdx.x] = sum / rows;
 }
+
+// ---- Policies that draw their actions -------------------------------------------------------------------------
+
+KERNEL add_scaled_columns(u32 n, float *to, const float *from, u32 width, const float *factors) {
+    EACH(i, n);
+    to[i] += factors[i % width] * from[i];
+}
+
+__device__ __forceinline__ float limited_log_std(float raw) { return fminf(fmaxf(raw, LOWEST_LOG_STD), HIGHEST_LOG_STD); }
+
+KERNEL deviate_by_logs(u32 n, u32 dims, const float *output, const float *noise, float *values) {
+    EACH(i, n);
+    const u32 at = i / dims * 2 * dims + i % dims;
+    values[i] = output[at] + expf(limited_log_std(output[at + dims])) * noise[i];
+}
+
+KERNEL deviate_by_logs_gradient(u32 n, u32 dims, const float *output, const float *noise, const float *d_values, float *d_output) {
+    EACH(i, n);
+    const u32 at = i / dims * 2 * dims + i % dims;
+    const float raw = output[at + dims];
+    const bool free = raw > LOWEST_LOG_STD && raw < HIGHEST_LOG_STD;
+    d_output[at] = d_values[i];
+    d_output[at + dims] = free ? d_values[i] * expf(raw) * noise[i] : 0.0f;
+}
+
+KERNEL deviate_by_features(u32 n, u32 dims, u32 width, const float *features, const float *variances, float floor,
+                           const float *noise, float *values) {
+    EACH(i, n);
+    const u32 row = i / dims, c = i % dims;
+    float variance = floor;
+    for (u32 f = 0; f < width; f++) variance += features[row * width + f] * features[row * width + f] * variances[f * dims + c];
+    values[i] += sqrtf(variance) * noise[i];
+}

@@ -7,6 +7,7 @@ mod compiler;
 mod elementwise;
 mod mlp;
 mod rl;
+mod sampling;
 
 use crate::{Error, Result};
 use compiler::Compiler;

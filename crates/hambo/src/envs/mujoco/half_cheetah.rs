@@ -1,7 +1,7 @@
 //! HalfCheetah: two legs that are to run forward.
 
 use super::library::Simulation;
-use super::{Compiled, control_cost, logged_reward};
+use super::{Compiled, control_cost, learned_reward};
 use crate::Result;
 use crate::envs::{Environment, Outcome};
 use crate::expression::{Program, Scope};
@@ -57,7 +57,7 @@ impl Environment for HalfCheetah {
 }
 
 /// What is seen: height, tilt and six joints, then the velocities of x, height, tilt and joints. The reward needs x,
-/// which is not seen: it is learned from the log. Nothing ends an episode.
+/// which is not seen: it has to be learned from logged rewards. Nothing ends an episode.
 pub(crate) fn task() -> Result<Task> {
     // Uniform positions; normal velocities, each of two uniform numbers (Box–Muller).
     let seen = POSITIONS - 1;
@@ -75,7 +75,7 @@ pub(crate) fn task() -> Result<Task> {
         action_dim: ACTION,
         action_low: vec![-1.0; ACTION],
         action_high: vec![1.0; ACTION],
-        reward: logged_reward(STATE, ACTION)?,
+        reward: learned_reward(STATE, ACTION)?,
         termination: None,
         initial: Initial::Box {
             low: [vec![-noise; seen], vec![0.0; 2 * POSITIONS]].concat(),

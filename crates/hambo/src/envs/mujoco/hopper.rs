@@ -1,7 +1,7 @@
 //! Hopper: one leg that is to hop forward and not to fall.
 
 use super::library::Simulation;
-use super::{Compiled, Version, control_cost, logged_reward};
+use super::{Compiled, Version, control_cost, learned_reward};
 use crate::Result;
 use crate::envs::{Environment, Outcome};
 use crate::expression::{Program, Scope};
@@ -74,7 +74,7 @@ impl Environment for Hopper {
 }
 
 /// What is seen: height, tilt and three joints, then the velocities of x, height, tilt and joints, limited to ±10.
-/// The reward needs x, which is not seen: it is learned from the log. The end is known.
+/// The reward needs x, which is not seen: it has to be learned from logged rewards. The end is known.
 pub(crate) fn task() -> Result<Task> {
     let rest_of_state = (1..STATE).map(|i| format!("abs(n[{i}])")).collect::<Vec<_>>().join(", ");
     let fallen =
@@ -87,7 +87,7 @@ pub(crate) fn task() -> Result<Task> {
         action_dim: ACTION,
         action_low: vec![-1.0; ACTION],
         action_high: vec![1.0; ACTION],
-        reward: logged_reward(STATE, ACTION)?,
+        reward: learned_reward(STATE, ACTION)?,
         termination: Some(Program::parse(&[&fallen], STATE, ACTION, Scope::REWARD)?),
         initial: Initial::Box {
             low: rest.map(|x| x - noise).to_vec(),

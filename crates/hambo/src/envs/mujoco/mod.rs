@@ -44,8 +44,8 @@ impl Compiled {
     }
 }
 
-/// The reward of the log: it needs x, which is not observed, so that the model has to learn it.
-fn logged_reward(state_dim: usize, action_dim: usize) -> Result<Program> {
+/// The position along the way is not observed, and so the reward is no function of what is: it is learned.
+fn learned_reward(state_dim: usize, action_dim: usize) -> Result<Program> {
     Program::parse(&["r"], state_dim, action_dim, Scope::REWARD)
 }
 

@@ -1,0 +1,133 @@
+//! What is in a data set, also in one that cannot be learned from: nothing is refused but what cannot be read.
+
+use super::log::{Format, Loaded, Log};
+use super::read::{locate, read_log};
+use super::{ReadOptions, Transitions};
+use crate::Result;
+use serde::Serialize;
+use std::path::Path;
+
+/// A data set as it is.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// How the file is laid out.
+    pub format: Format,
+    /// Number of transitions.
+    pub transitions: usize,
+    /// Length of a state.
+    pub state_dim: usize,
+    /// Length of an action.
+    pub action_dim: usize,
+    /// Number of episodes.
+    pub episodes: usize,
+    /// Their lengths.
+    pub lengths: Range,
+    /// Their sums of rewards.
+    pub returns: Range,
+    /// Episodes of a single transition.
+    pub single_step_episodes: usize,
+    /// Transitions after which nothing can follow.
+    pub terminals: usize,
+    /// Transitions after which the log was cut.
+    pub timeouts: usize,
+    /// States, actions, rewards.
+    pub columns: Vec<ColumnSurvey>,
+    /// Remarks in plain words.
+    pub notes: Vec<String>,
+    /// The transitions, or why they cannot be used.
+    pub usable: std::result::Result<Transitions, String>,
+}
+
+/// Mean and extremes; NaN where there is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Range {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Range {
+    fn of(values: &[f64]) -> Self {
+        let (min, max) =
+            values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+        match values.is_empty() {
+            true => Range { mean: f64::NAN, min: f64::NAN, max: f64::NAN },
+            false => Range { mean: values.iter().sum::<f64>() / values.len() as f64, min, max },
+        }
+    }
+}
+
+/// One column of states, actions or rewards; all figures are of its finite values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ColumnSurvey {
+    /// `state 0`, `action 0`, `reward`.
+    pub name: String,
+    /// Mean and extremes.
+    #[serde(flatten)]
+    pub range: Range,
+    /// Standard deviation.
+    pub std: f64,
+    /// Whether all values are the same.
+    pub constant: bool,
+    /// Values that are NaN or infinite.
+    pub not_finite: usize,
+}
+
+impl ColumnSurvey {
+    fn of(name: &str, values: &[f32], width: usize, c: usize) -> Self {
+        let column = || values.iter().skip(c).step_by(width);
+        let finite: Vec<f64> = column().filter(|v| v.is_finite()).map(|&v| f64::from(v)).collect();
+        let range = Range::of(&finite);
+        let variance = finite.iter().map(|v| (v - range.mean).powi(2)).sum::<f64>() / finite.len() as f64;
+        ColumnSurvey {
+            name: if name == "reward" { name.to_owned() } else { format!("{name} {c}") },
+            range,
+            std: variance.sqrt(),
+            constant: range.min == range.max,
+            not_finite: column().count() - finite.len(),
+        }
+    }
+}
+
+/// Looks at one data set, named as for [`read`](super::read()).
+pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
+    let options = ReadOptions { keep_not_finite: true, ..options.clone() };
+    let Log { format, columns, notes, rows } = read_log(&locate(path)?, &options)?;
+    let (n, ds, da) = (columns.rewards.len(), columns.state_dim, columns.action_dim);
+    let starts = &columns.episode_starts;
+    let ends = starts.iter().skip(1).copied().chain([n]);
+    let episodes: Vec<_> = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
+    let lengths: Vec<f64> = episodes.iter().map(|e| e.len() as f64).collect();
+    let sum = |e: &std::ops::Range<usize>| columns.rewards[e.clone()].iter().map(|&r| f64::from(r)).sum();
+    let returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
+    let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
+    let surveyed =
+        [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &columns.rewards, 1)]
+            .into_iter()
+            .flat_map(|(name, values, width)| {
+                (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
+            })
+            .collect();
+    Ok(Survey {
+        format,
+        transitions: n,
+        state_dim: ds,
+        action_dim: da,
+        episodes: episodes.len(),
+        lengths: Range::of(&lengths),
+        returns: Range::of(&returns),
+        single_step_episodes: episodes.iter().filter(|e| e.len() == 1).count(),
+        terminals: count(&columns.terminals),
+        timeouts: count(&columns.timeouts),
+        columns: surveyed,
+        usable: usable(Log { format, columns, notes: Vec::new(), rows }, path),
+        notes,
+    })
+}
+
+fn usable(log: Log, path: &Path) -> std::result::Result<Transitions, String> {
+    log.check(path).map(|Loaded { transitions, .. }| transitions).map_err(|e| e.to_string())
+}

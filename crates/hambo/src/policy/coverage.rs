@@ -1,0 +1,157 @@
+//! How much of what a policy would do the data know: its actions in logged states against the actions logged nearby.
+
+use super::Policy;
+use crate::compute::Device;
+use crate::data::Transitions;
+use crate::rng::Stream;
+use crate::stats::empirical_quantile;
+use crate::{Error, Result};
+use serde::Serialize;
+
+/// Logged states in which the policy is asked, and logged pairs that it is compared with, at the most.
+const ASKED: usize = 1000;
+const COMPARED: usize = 20_000;
+/// Share of logged pairs whose distance to the nearest other one counts as near.
+const NEAR: f64 = 0.95;
+
+/// Distances are Euclidean in (s, a), each column in units of its standard deviation. For every logged state that is
+/// asked about, the nearest logged pair of another episode (of another row, where there is one episode only) is looked
+/// for: once to the logged action, which says how far apart the data are anyway, and once to the policy's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Coverage {
+    /// Logged states in which the policy was asked.
+    pub states: usize,
+    /// Logged pairs that were looked through.
+    pub pairs: usize,
+    /// Median distance from a logged pair to the nearest other one.
+    pub logged_distance: f64,
+    /// Median distance from (s, π(s)) to the nearest logged pair.
+    pub policy_distance: f64,
+    /// Share of (s, π(s)) that are as near to a logged pair as 95 % of the logged ones are to each other.
+    pub covered: f64,
+    /// Root mean square of π(s) − a per dimension, in units of the logged actions' standard deviation.
+    pub action_difference: Vec<f64>,
+    /// Share of the policy's actions outside the range of the logged ones, per dimension.
+    pub outside_range: Vec<f64>,
+    /// Mean of ln π(a | s) over logged pairs, where the policy has a distribution.
+    pub log_density: Option<f64>,
+}
+
+/// Compares the policy's mean actions with the logged ones.
+pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: Stream) -> Result<Coverage> {
+    let (ds, da) = (data.state_dim(), data.action_dim());
+    if (policy.state_dim(), policy.action_dim()) != (ds, da) {
+        return Err(Error::Mismatch(format!(
+            "policy {} takes states of {} and gives actions of {} dimensions, the data have {ds} and {da}",
+            policy.spec,
+            policy.state_dim(),
+            policy.action_dim()
+        )));
+    }
+    let episode: Vec<usize> =
+        data.episodes().enumerate().flat_map(|(i, rows)| std::iter::repeat_n(i, rows.len())).collect();
+    let episodes = episode.last().map_or(0, |last| last + 1);
+    let mut order: Vec<usize> = (0..data.len()).collect();
+    stream.generator().shuffle(&mut order);
+    let asked = &order[..ASKED.min(order.len())];
+    let compared = &order[..COMPARED.min(order.len())];
+
+    let states: Vec<f32> = asked.iter().flat_map(|&i| data.state(i)).copied().collect();
+    let logged: Vec<f32> = asked.iter().flat_map(|&i| data.action(i)).copied().collect();
+    let mut chosen = device.zeros(asked.len() * da);
+    policy.act(device, &device.upload(&states), &mut chosen);
+    let chosen = device.download(&chosen);
+
+    let (state_std, action_std) = (deviations(data.states(), ds), deviations(data.actions(), da));
+    let place = |state: &[f32], action: &[f32]| -> Vec<f32> {
+        let states = state.iter().zip(&state_std).map(|(x, s)| x / s);
+        states.chain(action.iter().zip(&action_std).map(|(x, s)| x / s)).collect()
+    };
+    let places: Vec<Vec<f32>> = compared.iter().map(|&i| place(data.state(i), data.action(i))).collect();
+    let nearest = |point: &[f32], row: usize| -> f64 {
+        let other = |j: usize| if episodes > 1 { episode[j] != episode[row] } else { j != row };
+        let candidates = compared.iter().zip(&places).filter(|(j, _)| other(**j));
+        let squared = |place: &Vec<f32>| place.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+        f64::from(candidates.map(|(_, place)| squared(place)).fold(f32::INFINITY, f32::min).sqrt())
+    };
+    let distances = |actions: &[f32]| -> Vec<f64> {
+        let rows = asked.iter().zip(actions.chunks_exact(da));
+        rows.map(|(&row, action)| nearest(&place(data.state(row), action), row)).collect()
+    };
+    let sorted = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (between, from) = device.run(|| (sorted(distances(&logged)), sorted(distances(&chosen))));
+    let near = empirical_quantile(&between, NEAR);
+    let n = asked.len() as f64;
+    let column =
+        |values: &'_ [f32], c: usize| values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>();
+    let difference = |c: usize| {
+        let squares =
+            column(&chosen, c).into_iter().zip(column(&logged, c)).map(|(a, b)| f64::from(a - b).powi(2));
+        (squares.sum::<f64>() / n).sqrt() / f64::from(action_std[c])
+    };
+    let outside = |c: usize| {
+        let all = data.actions().iter().skip(c).step_by(da);
+        let (low, high) = all.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &a| (l.min(a), h.max(a)));
+        column(&chosen, c).into_iter().filter(|a| !(*a >= low && *a <= high)).count() as f64 / n
+    };
+    let log_density = policy.log_densities(device, &states, &logged);
+    Ok(Coverage {
+        states: asked.len(),
+        pairs: compared.len(),
+        logged_distance: empirical_quantile(&between, 0.5),
+        policy_distance: empirical_quantile(&from, 0.5),
+        covered: from.iter().filter(|d| **d <= near).count() as f64 / n,
+        action_difference: (0..da).map(difference).collect(),
+        outside_range: (0..da).map(outside).collect(),
+        log_density: log_density.map(|all| all.iter().sum::<f64>() / n).filter(|d| d.is_finite()),
+    })
+}
+
+/// Standard deviation of every column; 1 where it never changes.
+fn deviations(values: &[f32], width: usize) -> Vec<f32> {
+    let n = (values.len() / width) as f64;
+    let column = |c: usize| values.iter().skip(c).step_by(width).map(|&v| f64::from(v));
+    let std = |c: usize| {
+        let mean = column(c).sum::<f64>() / n;
+        (column(c).map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt()
+    };
+    (0..width).map(std).map(|s| if s > 0.0 { s as f32 } else { 1.0 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envs::{Behaviour, EnvName, collect};
+
+    fn data(noise: f64) -> (Device, Transitions) {
+        let device = Device::cpu(Some(2)).unwrap();
+        let policy = Policy::read("builtin:swing-up").unwrap();
+        let data =
+            collect(&device, EnvName::Pendulum, &[Behaviour { policy, noise }], 4000, Stream::new(1), &())
+                .unwrap();
+        (device, data)
+    }
+
+    #[test]
+    fn the_policy_that_made_the_data_is_covered_and_another_is_less() {
+        let (device, data) = data(0.1);
+        let own = Policy::read("builtin:swing-up").unwrap();
+        let other = Policy::read("builtin:swing-up,energy=-0.3,angle=-8").unwrap();
+        let of = |policy: &Policy| coverage(&device, policy, &data, Stream::new(2)).unwrap();
+        let (own, other) = (of(&own), of(&other));
+        assert!(own.covered > 0.9 && own.action_difference[0] < 0.2, "{own:?}");
+        // Most of the data are near the top, where any gain asks for little torque.
+        assert!(other.covered < own.covered - 0.1 && other.action_difference[0] > 1.0, "{other:?}");
+        assert_eq!(own.log_density, None);
+    }
+
+    #[test]
+    fn a_policy_of_other_sizes_is_refused() {
+        let (device, data) = data(0.1);
+        let error = coverage(&device, &Policy::read("builtin:waypoint").unwrap(), &data, Stream::new(2));
+        assert!(error.unwrap_err().to_string().contains("the data have 3 and 1"));
+    }
+}

@@ -1,0 +1,104 @@
+"""Exports a policy to ONNX, as one file that `hambo` reads.
+
+A Stable-Baselines3 agent (`pip install stable-baselines3 sb3-contrib onnx onnxscript`):
+
+    python export_onnx.py sac best_model.zip policy.onnx [--vecnormalize vecnormalize.pkl]
+
+The graph does what `predict(deterministic=True)` does, from the raw observation to the action that the environment gets:
+normalisation, network, squashing, scaling, clipping. (hambo also reads the .zip itself; sampling with `--stochastic` is
+possible only from there, since a graph holds one action for an observation, not a distribution.)
+
+Any module of torch that maps observations [batch, n] to actions [batch, m]:
+
+    from export_onnx import export
+    export(module, n, "policy.onnx")
+
+Plain MLPs run in hambo's own engine: linear layers with ReLU, tanh or sigmoid between them, constants added or multiplied,
+limits (clamp) at the start and at the end, tanh at the end. Any other graph needs hambo built with ONNX Runtime.
+"""
+
+import argparse
+import pickle
+
+import onnx
+import torch
+
+
+def export(module, columns, path):
+    """Writes `module`, which takes observations [batch, columns], with a batch of any size."""
+    program = torch.onnx.export(
+        module.eval(),
+        (torch.zeros(2, columns),),
+        input_names=["observation"],
+        output_names=["action"],
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        dynamo=True,
+        verbose=False,
+    )
+    model = program.model_proto
+    for part in [model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output]:
+        part.ClearField("metadata_props")  # where in your folders the code was that made each node
+        part.ClearField("doc_string")
+    onnx.save(model, path)  # one file, weights within
+
+
+class Agent(torch.nn.Module):
+    """`predict(deterministic=True)` of an agent of Stable-Baselines3 on vector observations with continuous actions."""
+
+    def __init__(self, model, normaliser=None):
+        super().__init__()
+        self.policy = model.policy
+        self.squash = self.policy.squash_output
+        space = model.action_space
+        self.register_buffer("low", torch.as_tensor(space.low))
+        self.register_buffer("high", torch.as_tensor(space.high))
+        self.normaliser = normaliser if normaliser is not None and normaliser.norm_obs else None
+        if self.normaliser is not None:
+            rms = normaliser.obs_rms
+            self.register_buffer("mean", torch.as_tensor(rms.mean, dtype=torch.float64))
+            self.register_buffer("std", torch.as_tensor((rms.var + normaliser.epsilon) ** 0.5, dtype=torch.float64))
+
+    def forward(self, observation):
+        if self.normaliser is not None:  # in float64, as VecNormalize does
+            clip = float(self.normaliser.clip_obs)
+            observation = torch.clamp((observation.double() - self.mean) / self.std, -clip, clip).float()
+        action = self.raw(torch.flatten(observation, 1))
+        if self.squash:
+            return self.low + 0.5 * (action + 1.0) * (self.high - self.low)
+        return torch.clamp(action, self.low, self.high)
+
+    def raw(self, observation):
+        policy = self.policy
+        if hasattr(policy, "mlp_extractor"):  # A2C, PPO, TRPO
+            action = policy.action_net(policy.mlp_extractor.forward_actor(observation))
+            return torch.tanh(action) if self.squash else action
+        if hasattr(policy, "action_net"):  # ARS: its network ends in tanh where it squashes
+            return policy.action_net(observation)
+        actor = policy.actor
+        if hasattr(actor, "latent_pi"):  # SAC, TQC
+            return torch.tanh(actor.mu(actor.latent_pi(observation)))
+        return actor.mu(observation)  # DDPG, TD3: ends in tanh
+
+
+def main():
+    import sb3_contrib
+    import stable_baselines3
+
+    parser = argparse.ArgumentParser(description="Stable-Baselines3 agent to ONNX")
+    parser.add_argument("algorithm", help="a2c, ppo, sac, td3, ddpg, tqc, trpo, ars")
+    parser.add_argument("agent", help="the .zip")
+    parser.add_argument("output", help="the .onnx to write")
+    parser.add_argument("--vecnormalize", help="its vecnormalize.pkl, if it was trained with one")
+    arguments = parser.parse_args()
+    name = arguments.algorithm.upper()
+    algorithm = getattr(stable_baselines3, name, None) or getattr(sb3_contrib, name)
+    model = algorithm.load(arguments.agent, device="cpu")
+    normaliser = None
+    if arguments.vecnormalize:
+        with open(arguments.vecnormalize, "rb") as file:  # your own file: loading a pickle runs what is in it
+            normaliser = pickle.load(file)
+    export(Agent(model, normaliser), model.observation_space.shape[0], arguments.output)
+
+
+if __name__ == "__main__":
+    main()
