@@ -248,9 +248,12 @@ fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
     let (mut returns, mut lowest) = (device.zeros(rows), device.zeros(rows));
     device.fill(&mut lowest, f32::INFINITY);
     let mut status = device.zeros(rows);
+    let (discounts, mut step) = (device.upload(&[1.0, 0.9, 0.81]), device.counter());
     for next in [&bad, &next, &next] {
         let (returns, lowest) = (&mut returns, &mut lowest);
-        device.account(0.9, &rewards, Some(&ended), &mut current, next, returns, lowest, &mut status);
+        let discount = (&discounts, &step);
+        device.account(discount, &rewards, Some(&ended), &mut current, next, returns, lowest, &mut status);
+        device.advance(&mut step);
     }
     let mut running = device.upload(&draw(rows * ds));
     device.still_running(&status, &mut running);
@@ -331,7 +334,8 @@ fn values(device: &Device, rows: usize, dims: usize) -> Vec<Vec<f64>> {
     let ahead = device.upload(&draw(2 * rows * dims * dims));
     let (rewards, ended) = (device.upload(&draw(rows * dims)), device.adopt(goes_on.repeat(dims)));
     let mut scores = device.zeros(rows * dims);
-    device.look_ahead((-0.5, 0.9), &rewards, &ended, &ahead, dims, &mut scores);
+    let discounts = device.upload(&[1.0, 0.9]);
+    device.look_ahead(-0.5, (&discounts, &step), [&rewards, &ended], &ahead, dims, &mut scores);
     let mut target = device.upload(&draw(rows * dims));
     device.polyak(0.1, &actions, &mut target);
     let mut joined = device.zeros(rows * (2 * dims + 1));

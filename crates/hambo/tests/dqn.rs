@@ -102,7 +102,9 @@ fn a_look_ahead_scores_choices_by_where_they_lead() {
     let mut scores = device.zeros(all);
     let buffers = [&rewards, &ended, &values].map(|x| device.upload(x));
     let [rewards_there, ended_there, values_there] = &buffers;
-    device.look_ahead((-0.5, 0.9), rewards_there, ended_there, values_there, options, &mut scores);
+    let (discounts, now) = (device.upload(&[0.9]), device.counter());
+    let there = [rewards_there, ended_there];
+    device.look_ahead(-0.5, (&discounts, &now), there, values_there, options, &mut scores);
     let scores = device.download(&scores);
     for (row, choice) in (0..rows).flat_map(|row| (0..options).map(move |choice| (row, choice))) {
         let at = choice * rows + row;

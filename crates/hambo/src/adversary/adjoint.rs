@@ -1,6 +1,6 @@
 //! One step back through the learned model, shared by everything that follows gradients along trajectories.
 
-use crate::compute::{Buffer, Input, Shift};
+use crate::compute::{Buffer, Counter, Input, Shift};
 use crate::nn::Trace;
 use crate::rollout::{Senses, World};
 
@@ -27,8 +27,8 @@ pub(crate) struct Moment<'a> {
     /// Which trajectories were running.
     pub running: &'a Buffer<u32>,
     pub shift: Shift<'a>,
-    /// Weight of the step's reward in J.
-    pub weight: f32,
+    /// Weights of the rewards of all steps in J, and which step this is.
+    pub weight: (&'a Buffer, &'a Counter),
 }
 
 impl Adjoint {
@@ -60,7 +60,7 @@ impl Adjoint {
         device.fill(&mut self.d_s, 0.0);
         device.fill(&mut self.d_a, 0.0);
         // r(s, a, s')
-        device.fill(&mut self.weights, step.weight);
+        device.fill_at(step.weight.0, step.weight.1, &mut self.weights);
         device.still_running(step.running, &mut self.weights);
         device.evaluate_gradient(
             &world.reward,

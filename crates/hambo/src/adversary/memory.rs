@@ -67,12 +67,13 @@ impl<A: Number> Memory<A> {
         let first = self.slot * horizon * episodes;
         self.slot = (self.slot + 1) % self.most_rounds;
         let mut statuses: Buffer<u32> = device.zeros((horizon + 1) * episodes);
-        for t in 0..horizon {
-            rollout.step(stream);
+        let replay = &mut self.replay;
+        rollout.world.repeat(horizon, || {
+            rollout.step(stream); // the time is now that after the step
             let columns = [&rollout.inputs, &rollout.elapsed, &rollout.rewards];
-            self.replay.store(device, first + t * episodes, columns, choices(&rollout));
-            device.copy_part(&rollout.status, 0, &mut statuses, (t + 1) * episodes, episodes);
-        }
+            replay.store_at(device, first, &rollout.time, columns, choices(&rollout));
+            device.store_at(&rollout.status, &rollout.time, 0, 0, &mut statuses);
+        });
         self.remember(device, first, &device.download(&statuses));
     }
 

@@ -5,7 +5,7 @@
 //! memory grows with the horizon only by the size of a state.
 
 use super::adjoint::{Adjoint, Moment};
-use crate::compute::{Adam, Buffer, Counter, Device, Input, Shift};
+use crate::compute::{Adam, Buffer, Counter, Input, Shift};
 use crate::hallucination::Continuous;
 use crate::nn::{Optimiser, Trace};
 use crate::rng::Stream;
@@ -36,6 +36,8 @@ pub(crate) struct Pathwise<'a> {
     policy_noise: crate::policy::Noise,
     d_next: Buffer,
     d_inputs: Buffer,
+    /// Weight of every step's reward in the mean return.
+    weights: Buffer,
     time: Counter,
 }
 
@@ -47,6 +49,8 @@ impl<'a> Pathwise<'a> {
         let networks = &adversary.networks;
         let rows = networks.shape.members * starts;
         let parameters = networks.params.len();
+        let weights =
+            (0..horizon).map(|t| (setting.discount.powi(t as i32) / starts as f64) as f32).collect();
         Pathwise {
             world,
             starts,
@@ -69,6 +73,7 @@ impl<'a> Pathwise<'a> {
             policy_noise: world.setting.policy.noise(device, rows, rows / starts),
             d_next: device.zeros(rows * ds),
             d_inputs: device.zeros(rows * model.input_dim()),
+            weights: device.adopt(weights),
             time: device.counter(),
         }
     }
@@ -100,15 +105,13 @@ impl<'a> Pathwise<'a> {
     fn forward(&mut self, adversary: &Continuous, starts: &[f32], stream: Stream) -> Vec<f64> {
         let device = self.world.device;
         let mut rollout = Rollout::new(self.world, Propagation::Shifted(adversary), starts);
-        let horizon = self.world.setting.horizon;
-        let (states, actions, rows) = (self.s.len(), self.a.len(), self.running.len());
-        for t in 0..horizon {
-            device.copy_part(&rollout.states, 0, &mut self.states, t * states, states);
-            device.copy_part(&rollout.status, 0, &mut self.status, t * rows, rows);
+        self.world.repeat(self.world.setting.horizon, || {
+            device.store_at(&rollout.states, &rollout.time, 0, 0, &mut self.states);
+            device.store_at(&rollout.status, &rollout.time, 0, 0, &mut self.status);
             rollout.step(stream);
-            device.copy_part(&rollout.actions, 0, &mut self.actions, t * actions, actions);
-        }
-        device.copy_part(&rollout.states, 0, &mut self.states, horizon * states, states);
+            device.store_at(&rollout.actions, &rollout.time, 1, 0, &mut self.actions);
+        });
+        device.store_at(&rollout.states, &rollout.time, 0, 0, &mut self.states);
         let returns = rollout.returns(device).values;
         let mean = |group: &[f32]| group.iter().map(|&r| f64::from(r)).sum::<f64>() / group.len() as f64;
         returns.chunks_exact(self.starts).map(mean).collect()
@@ -118,31 +121,28 @@ impl<'a> Pathwise<'a> {
         let device = self.world.device;
         device.fill(&mut self.gradient, 0.0);
         device.fill(&mut self.d_next, 0.0); // no reward follows the last step
-        for t in (0..self.world.setting.horizon).rev() {
-            self.load(device, t);
-            self.back_one_step(adversary, stream, t);
+        let horizon = self.world.setting.horizon;
+        device.set(&mut self.time, horizon as u32);
+        self.world.repeat(horizon, || {
+            device.retreat(&mut self.time);
+            device.load_at(&self.states, &self.time, 0, &mut self.s);
+            device.load_at(&self.states, &self.time, 1, &mut self.next);
+            device.load_at(&self.actions, &self.time, 0, &mut self.a);
+            device.load_at(&self.status, &self.time, 0, &mut self.running);
+            self.back_one_step(adversary, stream);
             device.add(&self.step_gradient, &mut self.gradient);
-        }
-    }
-
-    fn load(&mut self, device: &Device, t: usize) {
-        let (states, actions, rows) = (self.s.len(), self.a.len(), self.running.len());
-        device.copy_part(&self.states, t * states, &mut self.s, 0, states);
-        device.copy_part(&self.states, (t + 1) * states, &mut self.next, 0, states);
-        device.copy_part(&self.actions, t * actions, &mut self.a, 0, actions);
-        device.copy_part(&self.status, t * rows, &mut self.running, 0, rows);
+        });
     }
 
     /// From dJ/ds' in `d_next` to dJ/ds, left there for the step before, and to the adversary's parameters.
-    fn back_one_step(&mut self, adversary: &Continuous, stream: Stream, t: usize) {
-        let World { device, setting, .. } = *self.world;
+    fn back_one_step(&mut self, adversary: &Continuous, stream: Stream) {
+        let device = self.world.device;
         // What the step was.
         self.adjoint.recompute(self.world, &self.s, &self.a);
         let own = Input::PerMember(&self.adjoint.inputs);
         adversary.networks.forward(device, own, &mut self.adversary_trace);
         device.copy(self.adversary_trace.output().0, &mut self.shifts);
         device.scale_columns(&self.reach, &mut self.shifts);
-        device.set(&mut self.time, t as u32);
         device.normals(noise_stream(stream), &self.time, &mut self.noise);
         self.policy_noise.draw(device, policy_stream(stream), &self.time);
 
@@ -153,7 +153,7 @@ impl<'a> Pathwise<'a> {
             next: &self.next,
             running: &self.running,
             shift: Shift { amount: &self.shifts, power: adversary.set.power, noise: &self.noise },
-            weight: (setting.discount.powi(t as i32) / self.starts as f64) as f32,
+            weight: (&self.weights, &self.time),
         };
         self.adjoint.back(self.world, &step, &mut self.d_next);
 
@@ -180,6 +180,7 @@ impl<'a> Pathwise<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compute::Device;
     use crate::data::{Columns, Transitions};
     use crate::dynamics::{Bnn, BnnConfig};
     use crate::envs::{Behaviour, EnvName, collect};

@@ -300,7 +300,7 @@ pub(crate) fn search_members(
 fn measure(world: &World<'_>, propagation: Propagation<'_>, starts: &[f32], noise: Stream) -> Vec<f64> {
     let device: &Device = world.device;
     let mut rollout = Rollout::new(world, propagation, starts);
-    (0..world.setting.horizon).for_each(|_| rollout.step(noise));
+    world.repeat(world.setting.horizon, || rollout.step(noise));
     let returns = rollout.returns(device).values;
     let each = starts.len() / world.model.layout().observed;
     returns.chunks_exact(each).map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64).collect()

@@ -202,6 +202,7 @@ impl<'a> Replay<'a> {
         let mut outputs = device.zeros(model.particles() * m * 2 * ds);
         let [mut rewards, mut returns, mut lowest, mut ended] = std::array::from_fn(|_| device.zeros(m));
         device.fill(&mut lowest, f32::INFINITY);
+        let (unit, begin) = (device.upload(&[1.0]), device.counter()); // no discount within a segment
         let noise = device.zeros(ds);
         let mut current = device.upload(&device.download(&self.starts));
         let mut running: Buffer<u32> = device.zeros(m);
@@ -222,7 +223,7 @@ impl<'a> Replay<'a> {
                 &ended
             });
             device.account(
-                1.0,
+                (&unit, &begin),
                 &rewards,
                 ended,
                 &mut current,
@@ -248,6 +249,7 @@ impl<'a> Replay<'a> {
         let World { device, model, .. } = *self.world;
         let (m, ds) = (betas.len(), model.state_dim());
         let mut adjoint = Adjoint::new(self.world, m);
+        let (unit, begin) = (device.upload(&[1.0]), device.counter());
         let noise = device.zeros(ds);
         let mut d_next = device.zeros(m * ds);
         for t in (0..self.length).rev() {
@@ -259,7 +261,7 @@ impl<'a> Replay<'a> {
                 next: &states[t + 1],
                 running: &status[t],
                 shift: Shift { amount: &amount, power: set.power, noise: &noise },
-                weight: 1.0,
+                weight: (&unit, &begin),
             };
             adjoint.back(self.world, &step, &mut d_next);
             let worst = device.download(&adjoint.d_shifts);

@@ -444,7 +444,53 @@ impl Device {
     pub fn advance(&self, counter: &mut Counter) {
         match self {
             Device::Cpu(_) => counter.0.cpu_mut()[0] += 1,
-            Device::Cuda(gpu) => gpu.cuda.advance(counter.0.gpu()),
+            Device::Cuda(gpu) => gpu.cuda.count(counter.0.gpu(), 1),
+        }
+    }
+
+    /// counter ← counter − 1
+    pub fn retreat(&self, counter: &mut Counter) {
+        match self {
+            Device::Cpu(_) => counter.0.cpu_mut()[0] -= 1,
+            Device::Cuda(gpu) => gpu.cuda.count(counter.0.gpu(), u32::MAX),
+        }
+    }
+
+    /// All of `out` ← values\[step\].
+    pub fn fill_at(&self, values: &Buffer, step: &Counter, out: &mut Buffer) {
+        match self {
+            Device::Cpu(_) => out.cpu_mut().fill(values.cpu()[step.0.cpu()[0] as usize]),
+            Device::Cuda(gpu) => gpu.cuda.fill_at(values.gpu(), step.0.gpu(), out.gpu()),
+        }
+    }
+
+    /// out ← part number step + `ahead` of `parts`, which are as long as `out`.
+    pub fn load_at<T: Number>(&self, parts: &Buffer<T>, step: &Counter, ahead: usize, out: &mut Buffer<T>) {
+        match self {
+            Device::Cpu(_) => {
+                let first = (step.0.cpu()[0] as usize + ahead) * out.len();
+                let n = out.len();
+                out.cpu_mut().copy_from_slice(&parts.cpu()[first..first + n]);
+            }
+            Device::Cuda(gpu) => gpu.cuda.load_at(parts.gpu(), step.0.gpu(), ahead, out.gpu()),
+        }
+    }
+
+    /// Part number step − `behind` of `parts`, which begin at `start` and are as long as `from`, ← from.
+    pub fn store_at<T: Number>(
+        &self,
+        from: &Buffer<T>,
+        step: &Counter,
+        behind: usize,
+        start: usize,
+        parts: &mut Buffer<T>,
+    ) {
+        match self {
+            Device::Cpu(_) => {
+                let first = start + (step.0.cpu()[0] as usize - behind) * from.len();
+                parts.cpu_mut()[first..first + from.len()].copy_from_slice(from.cpu());
+            }
+            Device::Cuda(gpu) => gpu.cuda.store_at(from.gpu(), step.0.gpu(), behind, start, parts.gpu()),
         }
     }
 
@@ -805,13 +851,13 @@ impl Device {
         }
     }
 
-    /// Books one step of every trajectory: returns ← returns + discount · reward, states ← next, and the
+    /// Books one step of every trajectory: returns ← returns + discounts\[step\] · reward, states ← next, and the
     /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity, and
     /// a trajectory that diverges before its first reward counts the lowest number there is.
     #[allow(clippy::too_many_arguments)]
     pub fn account(
         &self,
-        discount: f32,
+        (discounts, step): (&Buffer, &Counter),
         rewards: &Buffer,
         ended: Option<&Buffer>,
         states: &mut Buffer,
@@ -822,7 +868,7 @@ impl Device {
     ) {
         match self {
             Device::Cpu(cpu) => cpu.0.account(
-                discount,
+                discounts.cpu()[step.0.cpu()[0] as usize],
                 rewards.cpu(),
                 ended.map(Buffer::cpu),
                 states.cpu_mut(),
@@ -832,7 +878,7 @@ impl Device {
                 status.cpu_mut(),
             ),
             Device::Cuda(gpu) => gpu.cuda.account(
-                discount,
+                (discounts.gpu(), step.0.gpu()),
                 rewards.gpu(),
                 ended.map(Buffer::gpu),
                 states.gpu(),

@@ -196,13 +196,13 @@ impl Device {
 
     /// What each choice is worth by where it leads, scores `[rows, choices]`:
     ///
-    /// scale · r + γ · (1 − ended) · maxⱼ Q(next, j), with the mean Q of the networks' `values`
+    /// scale · r + discounts\[step\] · (1 − ended) · maxⱼ Q(next, j), with the mean Q of the networks' `values`
     /// `[networks, choices, rows, choices]`, and `rewards` and `ended` `[choices, rows]`.
     pub fn look_ahead(
         &self,
-        (scale, discount): (f32, f32),
-        rewards: &Buffer,
-        ended: &Buffer,
+        scale: f32,
+        (discounts, step): (&Buffer, &Counter),
+        [rewards, ended]: [&Buffer; 2],
         values: &Buffer,
         options: usize,
         scores: &mut Buffer,
@@ -213,11 +213,13 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let steps = [rewards.cpu(), ended.cpu()];
+                let discount = discounts.cpu()[step.0.cpu()[0] as usize];
                 cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
             }
             Device::Cuda(gpu) => {
                 let steps = [rewards.gpu(), ended.gpu()];
-                gpu.cuda.look_ahead((scale, discount), steps, values.gpu(), options, scores.gpu());
+                let discount = (discounts.gpu(), step.0.gpu());
+                gpu.cuda.look_ahead(scale, discount, steps, values.gpu(), options, scores.gpu());
             }
         }
     }

@@ -266,6 +266,15 @@ impl Policy {
         }
     }
 
+    /// Whether its actions are computed where the states are, rather than by a runtime on the host.
+    pub(crate) fn on_device(&self) -> bool {
+        match &self.kind {
+            Kind::Controller(_) | Kind::Mlp(_) => true,
+            #[cfg(feature = "onnxruntime")]
+            Kind::Graph(_) => false,
+        }
+    }
+
     /// d_states += d_actionsᵀ · dπ/ds.
     fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
         let none = device.zeros(0);

@@ -109,6 +109,22 @@ impl<A: Number> Replay<A> {
         device.copy_part(actions, 0, &mut self.actions, first * w.action, rows * w.action);
     }
 
+    /// The same for the rows of the step before `time`: each step has as many, and those of step 0 begin at `first`.
+    pub fn store_at(
+        &mut self,
+        device: &Device,
+        first: usize,
+        time: &Counter,
+        [observations, contexts, rewards]: [&Buffer; 3],
+        actions: &Buffer<A>,
+    ) {
+        let w = self.widths;
+        device.store_at(observations, time, 1, first * w.observation, &mut self.observations);
+        device.store_at(contexts, time, 1, first * w.context, &mut self.contexts);
+        device.store_at(rewards, time, 1, first, &mut self.rewards);
+        device.store_at(actions, time, 1, first * w.action, &mut self.actions);
+    }
+
     /// Says of rows from `first` on whether anything follows them: 1, or 0 after a terminal state.
     pub fn mark(&mut self, device: &Device, first: usize, continues: &[f32]) {
         device.copy_part(&device.upload(continues), 0, &mut self.continues, first, continues.len());

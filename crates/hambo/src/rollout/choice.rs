@@ -25,7 +25,7 @@ pub(super) struct Now<'a> {
     pub elapsed: &'a Buffer,
     /// What the members predict, `[members, rows, 2·state]`.
     pub outputs: &'a Buffer,
-    pub step: usize,
+    pub time: &'a Counter,
 }
 
 /// Room for choices.
@@ -112,7 +112,7 @@ impl Ahead {
 
     /// What each member is worth by where it leads, see [`Discrete::look_ahead`].
     fn score(&mut self, world: &World<'_>, networks: &Ensemble, reward_scale: f32, now: &Now<'_>) -> &Buffer {
-        let World { device, model, setting, .. } = *world;
+        let World { device, model, .. } = *world;
         let (states, actions) = (now.states.len(), now.actions.len());
         for member in 0..model.particles() {
             device.copy_part(now.states, 0, &mut self.states, member * states, states);
@@ -127,14 +127,13 @@ impl Ahead {
 
         world.act(&self.next, &mut self.senses, None, &mut self.next_actions);
         world.inputs(&self.next, &self.next_actions, &mut self.senses, &mut self.inputs);
-        device.fill(&mut self.elapsed, (now.step + 1) as f32 / setting.horizon as f32);
+        device.fill_at(&world.next_fractions, now.time, &mut self.elapsed);
         let Ahead { inputs, elapsed, seen, values, .. } = self;
         value(device, networks, inputs, elapsed, seen, values);
-        let last = now.step + 1 == setting.horizon;
         device.look_ahead(
-            (reward_scale, if last { 0.0 } else { setting.discount as f32 }),
-            &self.rewards,
-            &self.ended,
+            reward_scale,
+            (&world.next_discounts, now.time),
+            [&self.rewards, &self.ended],
             &self.values,
             model.particles(),
             &mut self.scores,

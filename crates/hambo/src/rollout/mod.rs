@@ -120,12 +120,16 @@ pub fn rollout(
 ) -> Returns {
     let world = World::new(device, model, *setting);
     let mut rollout = Rollout::new(&world, propagation, starts);
+    let (mut done, horizon) = (0, setting.horizon);
+    let report = |done: usize| progress.report(propagation.stage(), done, horizon, "");
     device.run(|| {
-        for t in 0..setting.horizon {
+        world.repeat(horizon, || {
             rollout.step(stream);
-            progress.report(propagation.stage(), t + 1, setting.horizon, "");
-        }
+            done += 1;
+            report(done);
+        });
     });
+    report(horizon); // a recording that is replayed does not report
     rollout.returns(device)
 }
 
@@ -158,6 +162,13 @@ pub(crate) struct World<'a> {
     pub reward: Program,
     /// And what ends an episode.
     pub termination: Option<Program>,
+    /// γᵗ and t / T of every step.
+    pub discounts: Buffer,
+    fractions: Buffer,
+    /// (t + 1) / T
+    next_fractions: Buffer,
+    /// What the value of the next state counts in a look ahead: γ, and 0 after the last step.
+    next_discounts: Buffer,
     nothing: Buffer,
 }
 
@@ -172,6 +183,9 @@ pub(crate) struct Senses {
 
 impl<'a> World<'a> {
     pub fn new(device: &'a Device, model: &'a Bnn, setting: Setting<'a>) -> Self {
+        let over_steps = |value: &dyn Fn(usize) -> f64| {
+            (0..=setting.horizon).map(|t| value(t) as f32).collect::<Vec<f32>>()
+        };
         World {
             device,
             model,
@@ -181,7 +195,22 @@ impl<'a> World<'a> {
             bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
             reward: setting.task.reward.widened(model.state_dim()),
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
+            discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
+            fractions: device.adopt(over_steps(&|t| (t as f32 / setting.horizon as f32).into())),
+            next_fractions: device.adopt(over_steps(&|t| ((t + 1) as f32 / setting.horizon as f32).into())),
+            next_discounts: device.adopt(over_steps(&|t| match t + 1 < setting.horizon {
+                true => setting.discount,
+                false => 0.0,
+            })),
             nothing: device.zeros(0),
+        }
+    }
+
+    /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
+    pub fn repeat(&self, times: usize, mut step: impl FnMut()) {
+        match self.setting.policy.on_device() {
+            true => self.device.repeat(times, step),
+            false => (0..times).for_each(|_| step()),
         }
     }
 
@@ -290,10 +319,9 @@ impl<'a> World<'a> {
 
 /// Trajectories under way, all buffers on the device.
 pub(crate) struct Rollout<'a> {
-    world: &'a World<'a>,
+    pub world: &'a World<'a>,
     propagation: Propagation<'a>,
     rows: usize,
-    step: usize,
     pub states: Buffer,
     senses: Senses,
     pub actions: Buffer,
@@ -314,7 +342,8 @@ pub(crate) struct Rollout<'a> {
     returns: Buffer,
     lowest: Buffer,
     pub status: Buffer<u32>,
-    time: Counter,
+    /// Steps taken.
+    pub time: Counter,
 }
 
 impl<'a> Rollout<'a> {
@@ -347,7 +376,6 @@ impl<'a> Rollout<'a> {
             world,
             propagation,
             rows,
-            step: 0,
             states: device.adopt(model.layout().carry(starts).repeat(groups)),
             senses: world.senses(rows),
             actions: device.zeros(rows * da),
@@ -373,7 +401,7 @@ impl<'a> Rollout<'a> {
 
     /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
     pub fn step(&mut self, stream: Stream) {
-        let World { device, model, setting, .. } = *self.world;
+        let World { device, model, .. } = *self.world;
         self.policy_noise.draw(device, policy_stream(stream), &self.time);
         self.world.act(&self.states, &mut self.senses, Some(&self.policy_noise), &mut self.actions);
         self.world.inputs(&self.states, &self.actions, &mut self.senses, &mut self.inputs);
@@ -382,7 +410,7 @@ impl<'a> Rollout<'a> {
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.ensemble().infer(device, input, rows, &mut self.outputs);
-        device.fill(&mut self.elapsed, self.step as f32 / setting.horizon as f32);
+        device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
         if !matches!(self.propagation, Propagation::Mean) {
             device.normals(noise_stream(stream), &self.time, &mut self.noise);
@@ -424,7 +452,7 @@ impl<'a> Rollout<'a> {
                         inputs: &self.inputs,
                         elapsed: &self.elapsed,
                         outputs: &self.outputs,
-                        step: self.step,
+                        time: &self.time,
                     };
                     choice.choose(self.world, chooser, &now, (stream, &self.time), &mut self.members);
                 }
@@ -439,7 +467,7 @@ impl<'a> Rollout<'a> {
             &self.ended
         });
         device.account(
-            setting.discount.powi(self.step as i32) as f32,
+            (&self.world.discounts, &self.time),
             &self.rewards,
             ended,
             &mut self.states,
@@ -449,7 +477,6 @@ impl<'a> Rollout<'a> {
             &mut self.status,
         );
         device.advance(&mut self.time);
-        self.step += 1;
     }
 
     /// What an [`Explorer`] chose in the last step, `[rows, state]`.

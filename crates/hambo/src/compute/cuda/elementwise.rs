@@ -10,6 +10,9 @@ pub(super) const NAMES: &[&str] = &[
     "uniform_indices",
     "normals",
     "advance",
+    "fill_at",
+    "load_at",
+    "store_at",
     "gather",
     "join",
     "add",
@@ -143,9 +146,27 @@ impl Memory {
 }
 
 impl Cuda {
-    pub fn advance(&self, counter: &Memory) {
+    /// counter ← counter + by, where 2³² − 1 counts back.
+    pub fn count(&self, counter: &Memory, by: u32) {
         let one = Grid { blocks: [1, 1, 1], threads: 1, shared: 0 };
-        launch!(self, "advance", one, counter.address, 1u32);
+        launch!(self, "advance", one, counter.address, by);
+    }
+
+    pub fn fill_at(&self, values: &Memory, step: &Memory, out: &Memory) {
+        let n = out.words();
+        launch!(self, "fill_at", Grid::over(n), n as u32, out.address, values.address, step.address);
+    }
+
+    pub fn load_at(&self, parts: &Memory, step: &Memory, ahead: usize, out: &Memory) {
+        let n = out.words();
+        let (out, parts, step) = (out.address, parts.address, step.address);
+        launch!(self, "load_at", Grid::over(n), n as u32, out, parts, step, ahead as u32);
+    }
+
+    pub fn store_at(&self, from: &Memory, step: &Memory, behind: usize, start: usize, parts: &Memory) {
+        let n = from.words();
+        let (from, step, parts) = (from.address, step.address, parts.address);
+        launch!(self, "store_at", Grid::over(n), n as u32, from, step, behind as u32, start as u64, parts);
     }
 
     pub fn gather(&self, from: &Memory, width: usize, indices: &Memory, out: &Memory) {
@@ -485,7 +506,7 @@ impl Cuda {
     #[allow(clippy::too_many_arguments)]
     pub fn account(
         &self,
-        discount: f32,
+        (discounts, step): (&Memory, &Memory),
         rewards: &Memory,
         ended: Option<&Memory>,
         states: &Memory,
@@ -501,7 +522,8 @@ impl Cuda {
             Grid::over(rows),
             rows as u32,
             (states.words() / rows) as u32,
-            discount,
+            discounts.address,
+            step.address,
             rewards.address,
             ended.map_or(0, |e| e.address),
             states.address,

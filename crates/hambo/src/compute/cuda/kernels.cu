@@ -59,6 +59,22 @@ KERNEL normals(u32 n, float *out, u32 key0, u32 key1, const u32 *step) {
 
 KERNEL advance(u32 *counter, u32 by) { *counter += by; }
 
+KERNEL fill_at(u32 n, float *out, const float *values, const u32 *step) {
+    EACH(i, n);
+    out[i] = values[*step];
+}
+
+// Words of one part of several, by the step.
+KERNEL load_at(u32 n, u32 *out, const u32 *parts, const u32 *step, u32 ahead) {
+    EACH(i, n);
+    out[i] = parts[(u64)(*step + ahead) * n + i];
+}
+
+KERNEL store_at(u32 n, const u32 *from, const u32 *step, u32 behind, u64 start, u32 *parts) {
+    EACH(i, n);
+    parts[start + (u64)(*step - behind) * n + i] = from[i];
+}
+
 KERNEL gather(u32 n, u32 *out, const u32 *from, u32 width, const u32 *indices) {
     EACH(i, n);
     out[i] = from[(u64)indices[i / width] * width + i % width];
@@ -455,9 +471,10 @@ enum { RUNNING, ENDED, DIVERGED };
 
 __device__ __forceinline__ float saturating(float sum) { return fminf(fmaxf(sum, -LARGEST), LARGEST); }
 
-KERNEL account(u32 rows, u32 ds, float discount, const float *rewards, const float *ended, float *states, const float *next,
+KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
                float *returns, float *lowest, u32 *status) {
     EACH(row, rows);
+    const float discount = discounts[*step];
     if (status[row] == ENDED) return;
     if (status[row] == RUNNING) {
         const float reward = rewards[row];
@@ -799,13 +816,13 @@ KERNEL choose(u32 rows, u32 networks, const float *values, u32 options, float ep
 }
 
 // scores [rows, options]; all others [options, rows].
-KERNEL look_ahead(u32 rows, u32 options, float scale, float discount, const float *rewards, const float *ended, u32 networks,
-                  const float *values, float *scores) {
+KERNEL look_ahead(u32 rows, u32 options, float scale, const float *discounts, const u32 *step, const float *rewards,
+                  const float *ended, u32 networks, const float *values, float *scores) {
     EACH(i, rows * options);
     const u32 at = i % options * rows + i / options;
     float sum;
     best_of(values, networks, rows * options, at, options, &sum);
-    scores[i] = scale * rewards[at] + (ended[at] == 0.0f ? discount : 0.0f) * sum / (float)networks;
+    scores[i] = scale * rewards[at] + (ended[at] == 0.0f ? discounts[*step] : 0.0f) * sum / (float)networks;
 }
 
 KERNEL double_q_target(u32 rows, u32 options, float discount, const float *rewards, const float *continues, u32 networks,

@@ -152,7 +152,8 @@ impl Cuda {
 
     pub fn look_ahead(
         &self,
-        (scale, discount): (f32, f32),
+        scale: f32,
+        (discounts, step): (&Memory, &Memory),
         [rewards, ended]: [&Memory; 2],
         values: &Memory,
         options: usize,
@@ -166,7 +167,8 @@ impl Cuda {
             (n / options) as u32,
             options as u32,
             scale,
-            discount,
+            discounts.address,
+            step.address,
             rewards.address,
             ended.address,
             (values.words() / (n * options)) as u32,
