@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
 
-use hambo::compute::{Buffer, Device};
+use hambo::compute::{Buffer, Device, Shape};
 use hambo::rl::{Replay, Sac, SacUpdate, Widths};
 use hambo::rng::{Generator, Stream};
 use serde_json::Value;
@@ -46,10 +46,10 @@ fn updates_work_like_pytorch() {
     };
     let widths = Widths { observation, context, action };
     let mut sac = Sac::new(&device, widths, &settings, Stream::new(0)).unwrap();
-    let first = |name: &str| device.adopt(single(&all["first"][name]));
-    sac.actor.params = first("actor");
-    sac.critics.params = first("critics");
-    sac.target_critics.params = first("target_critics");
+    let first = |name: &str, shape: &Shape| device.adopt(shape.spread(&single(&all["first"][name])));
+    sac.actor.params = first("actor", &sac.actor.shape);
+    sac.critics.params = first("critics", &sac.critics.shape);
+    sac.target_critics.params = first("target_critics", &sac.critics.shape);
     let batch = |name: &str| device.adopt(single(&all["batch"][name]));
     sac.batch.observations = batch("observations");
     sac.batch.contexts = batch("contexts");
@@ -68,16 +68,17 @@ fn updates_work_like_pytorch() {
         {
             close(&format!("update {i}, {name}"), got, expected[name].as_f64().unwrap(), 1e-5);
         }
+        let (actor, critics) = (&sac.actor.shape, &sac.critics.shape);
         let buffers = [
-            ("critic_gradient", &sac.critic_gradient),
-            ("actor_gradient", &sac.actor_gradient),
-            ("actor", &sac.actor.params),
-            ("critics", &sac.critics.params),
-            ("target_critics", &sac.target_critics.params),
+            ("critic_gradient", critics, &sac.critic_gradient),
+            ("actor_gradient", actor, &sac.actor_gradient),
+            ("actor", actor, &sac.actor.params),
+            ("critics", critics, &sac.critics.params),
+            ("target_critics", critics, &sac.target_critics.params),
         ];
-        for (name, buffer) in buffers {
-            let expected = numbers(&expected[name]);
-            all_close(&format!("update {i}, {name}"), &device.download(buffer), &expected, 2e-5);
+        for (name, shape, buffer) in buffers {
+            let (got, expected) = (shape.dense(&device.download(buffer)), numbers(&expected[name]));
+            all_close(&format!("update {i}, {name}"), &got, &expected, 2e-5);
         }
         let log_temperature = f64::from(device.download(&sac.log_temperature)[0]);
         close("ln α", log_temperature, expected["log_temperature"].as_f64().unwrap(), 1e-6);

@@ -185,14 +185,3 @@ fn train_checks_its_numbers_before_it_makes_a_folder() {
         place.refuses(&format!("{line} {setting}"), &[words]);
     }
 }
-
-#[test]
-fn rewards_that_must_be_learned_are_refused_until_they_can_be() {
-    let place = Place::with_data();
-    for env in ["hopper", "halfcheetah-v5"] {
-        place.refuses(
-            &EVALUATE.replace("--env point-safety", &format!("--env {env}")),
-            &[&format!("env = {env}"), "rewards cannot be learned"],
-        );
-    }
-}
