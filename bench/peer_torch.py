@@ -66,8 +66,9 @@ class EnsembleTraining(Workload):
         self.optimizer = adam([self.particles], LEARNING_RATE)
 
     def step(self):
-        self.losses = negative_log_likelihood(self.layers, self.inputs, self.targets)
-        gradients = autograd.grad(self.losses.sum(), self.leaves)
+        losses = negative_log_likelihood(self.layers, self.inputs, self.targets)
+        gradients = autograd.grad(losses.sum(), self.leaves)
+        self.losses = losses.detach()  # what keeps the graph of a step alive breaks the capture of the next
         with torch.no_grad():
             self.gradient = torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
             score = -(self.gradient + PRIOR_PRECISION * self.particles)
@@ -162,11 +163,13 @@ class SacUpdate(Workload):
         self.temperature_optimizer = adam([self.log_alpha], SAC_LEARNING_RATE)
 
     def step(self):
-        self.critic_loss = self.loss_of_critics()
-        descend(self.critic_loss, self.critics, self.critic_optimizer)
+        critic_loss = self.loss_of_critics()
+        descend(critic_loss, self.critics, self.critic_optimizer)
+        self.critic_loss = critic_loss.detach()
 
-        self.actor_loss, log_probability = self.loss_of_actor()
-        descend(self.actor_loss, self.actor, self.actor_optimizer)
+        actor_loss, log_probability = self.loss_of_actor()
+        descend(actor_loss, self.actor, self.actor_optimizer)
+        self.actor_loss = actor_loss.detach()
 
         temperature_loss = -self.log_alpha.exp() * (log_probability.detach().mean() + TARGET_ENTROPY)
         descend(temperature_loss, [self.log_alpha], self.temperature_optimizer)

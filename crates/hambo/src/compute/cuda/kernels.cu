@@ -159,15 +159,22 @@ __device__ __forceinline__ void adam_update(const Adam &adam, const Moments &at,
     p -= at.rate * m / (sqrtf(v * at.second) + adam.epsilon);
 }
 
-// Counts a step when the last block of a grid is through with reading the counter. `ticket` is 0 before and after.
-__device__ __forceinline__ void count_step(u32 *step, u32 *ticket) {
-    if (threadIdx.x == 0 && atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1) *step += 1;
+// The step, which the last block to ask for it counts. `ticket` is 0 before and after. One thread asks for all of its
+// block, since a barrier does not wait for loads under way: another block might count before they arrive.
+__device__ __forceinline__ u32 take_step(u32 *step, u32 *ticket) {
+    __shared__ u32 now;
+    if (threadIdx.x == 0) {
+        const u32 found = *(volatile u32 *)step;
+        now = found;
+        __threadfence();
+        if (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1) *step = found + 1;
+    }
+    __syncthreads();
+    return now;
 }
 
 KERNEL adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket) {
-    const u32 now = *(volatile u32 *)step;
-    __syncthreads();
-    count_step(step, ticket);
+    const u32 now = take_step(step, ticket);
     EACH(i, n);
     const Moments at = moments_at(adam, now);
     float p = params[i], first = m[i], second = v[i];
@@ -271,19 +278,20 @@ KERNEL svgd_direction(u32 n, u32 members, const float *params, const float *grad
 template <int K>
 __device__ __forceinline__ void svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, const Adam &adam,
                                           u32 *step, u32 *ticket, const float *weights) {
-    const u32 now = *(volatile u32 *)step;
-    __syncthreads();
-    count_step(step, ticket);
-    EACH(c, n);
+    const u32 c = blockIdx.x * blockDim.x + threadIdx.x;
     float p[K], g[K], first[K], second[K];
+    if (c < n) {
 #pragma unroll
-    for (int k = 0; k < K; k++) {
-        const u64 at = (u64)k * n + c;
-        p[k] = params[at];
-        g[k] = gradient[at];
-        first[k] = m[at];
-        second[k] = v[at];
+        for (int k = 0; k < K; k++) {
+            const u64 at = (u64)k * n + c;
+            p[k] = params[at];
+            g[k] = gradient[at];
+            first[k] = m[at];
+            second[k] = v[at];
+        }
     }
+    const u32 now = take_step(step, ticket);
+    if (c >= n) return;
     const Moments at = moments_at(adam, now);
 #pragma unroll
     for (int i = 0; i < K; i++) {
