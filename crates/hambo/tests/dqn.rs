@@ -32,9 +32,12 @@ fn updates_work_like_pytorch() {
     let [observation, context] = [0, 1].map(|i| count(&all["widths"][i]));
     let widths = Widths { observation, context, action: 1 };
     let mut dqn = Dqn::new(&device, widths, count(&all["choices"]), &settings, Stream::new(0)).unwrap();
-    let read = |value: &Value| device.adopt(numbers(value).iter().map(|&v| v as f32).collect());
-    dqn.networks.params = read(&all["first"]["networks"]);
-    dqn.target_networks.params = read(&all["first"]["target_networks"]);
+    let single = |value: &Value| numbers(value).iter().map(|&v| v as f32).collect::<Vec<f32>>();
+    let read = |value: &Value| device.adopt(single(value));
+    let shape = dqn.networks.shape.clone();
+    let network = |name: &str| device.adopt(shape.spread(&single(&all["first"][name])));
+    dqn.networks.params = network("networks");
+    dqn.target_networks.params = network("target_networks");
     let batch = |name: &str| read(&all["batch"][name]);
     dqn.batch.observations = batch("observations");
     dqn.batch.contexts = batch("contexts");
@@ -53,7 +56,7 @@ fn updates_work_like_pytorch() {
             ("target_networks", &dqn.target_networks.params),
         ];
         for (name, buffer) in buffers {
-            let (got, expected) = (device.download(buffer), numbers(&expected[name]));
+            let (got, expected) = (shape.dense(&device.download(buffer)), numbers(&expected[name]));
             assert_eq!(got.len(), expected.len());
             for (j, (&g, e)) in got.iter().zip(expected).enumerate() {
                 close(&format!("update {i}, {name} {j}"), g.into(), e, 2e-5);

@@ -23,7 +23,7 @@ fn paying(device: &Device, held_out: Split) -> Bnn {
         params
     };
     let params = [member(1.0), member(-1.0)].concat();
-    let ensemble = Ensemble { params: device.adopt(params), shape: shape.clone() };
+    let ensemble = Ensemble { params: device.adopt(shape.spread(&params)), shape: shape.clone() };
     Bnn::by_hand_with_reward(2, 2, ensemble, 1e-3, held_out)
 }
 
