@@ -80,12 +80,16 @@ fn no_data() -> Transitions {
 }
 
 fn run(config: &SearchConfig) -> SearchReport {
+    run_with(BETA, config)
+}
+
+fn run_with(beta: f64, config: &SearchConfig) -> SearchReport {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (model(&device), task());
     let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
     let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
     let data = no_data();
-    let set = ConfidenceSet::new(&model, BETA).unwrap();
+    let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
         search(&world, &set, config, &data, Stream::new(3), &()).unwrap().1
@@ -120,4 +124,24 @@ fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
         assert!(fall <= worst * (1.0 + 1e-4), "{optimiser} lowers by {fall}, more than possible: {worst}");
     }
     assert_eq!(report.lowest, report.lowest_of("pathwise").min(report.lowest_of("sac")));
+}
+
+/// With β = 0 there is nothing to choose from: the value is the neutral one, to the last bit. A larger set holds the
+/// smaller one, so that the lowest value does not rise with β.
+#[test]
+fn the_value_is_neutral_without_a_set_and_falls_with_its_size() {
+    let config = SearchConfig {
+        hidden: vec![16],
+        restarts: 1,
+        iterations: 60,
+        learning_rate: 1e-2,
+        tolerance: 1e-3,
+        ..Default::default()
+    };
+    let found: Vec<SearchReport> = [0.0, 0.2, 0.5, 1.0, 2.0].map(|beta| run_with(beta, &config)).into();
+    assert_eq!(found[0].lowest, found[0].neutral);
+    for pair in found.windows(2) {
+        assert_eq!(pair[0].neutral, pair[1].neutral, "the neutral value does not depend on the set");
+        assert!(pair[1].lowest < pair[0].lowest, "{} after {}", pair[1].lowest, pair[0].lowest);
+    }
 }
