@@ -1,5 +1,7 @@
 //! What the user may say.
 
+#![allow(rustdoc::broken_intra_doc_links)] // these are help texts, and `s[0]` in them is an expression
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
