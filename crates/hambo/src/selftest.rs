@@ -14,7 +14,7 @@ pub struct Check {
     /// The kernel and its sizes.
     pub name: String,
     /// The difference: of single numbers, the largest, relative to 1 + the largest number of the result; in fast
-    /// arithmetic, where units at the tip of a ReLU turn over, of all numbers together in the mean square.
+    /// arithmetic, where units at the tip of a ReLU may turn over, of all numbers together in the mean square.
     pub worst: f64,
     /// What it may be.
     pub tolerance: f64,
