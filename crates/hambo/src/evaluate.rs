@@ -184,6 +184,12 @@ pub fn evaluate_all(
     progress: &dyn Progress,
 ) -> Result<Evaluation> {
     question.validate()?;
+    if !device.holds(&model.ensemble().params) {
+        let device = device.name();
+        return Err(Error::Mismatch(format!(
+            "the model is on another device than {device}: save and load it there"
+        )));
+    }
     let delta_each = question.delta / (1 + constraints.len()) as f64;
     let question = Question { delta: delta_each, ..question.clone() };
     for task in constraints.iter().map(|c| &c.task).chain([task]) {

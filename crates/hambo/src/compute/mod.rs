@@ -5,6 +5,7 @@
 //! rollout can be recorded once and replayed. What changes from step to step is therefore read from a
 //! [`Counter`] that lives on the device.
 
+mod adjoint;
 mod cpu;
 mod cuda;
 mod rl;
@@ -339,6 +340,15 @@ impl Device {
         match (self, other) {
             (Device::Cpu(a), Device::Cpu(b)) => Arc::ptr_eq(&a.0, &b.0),
             (Device::Cuda(a), Device::Cuda(b)) => Arc::ptr_eq(&a.cuda, &b.cuda),
+            _ => false,
+        }
+    }
+
+    /// Whether a buffer can be used here.
+    pub fn holds<T>(&self, buffer: &Buffer<T>) -> bool {
+        match (self, &buffer.0) {
+            (Device::Cpu(_), Storage::Cpu(_)) => true,
+            (Device::Cuda(gpu), Storage::Cuda(memory, _)) => memory.is_on(&gpu.cuda),
             _ => false,
         }
     }
@@ -939,191 +949,6 @@ impl Device {
             Device::Cuda(gpu) => {
                 gpu.cuda.evaluate(program, states.gpu(), actions.gpu(), next.gpu(), out.gpu())
             }
-        }
-    }
-}
-
-/// Gradients of the kernels above, for back-propagation through whole rollouts.
-impl Device {
-    /// Back through [`Device::propagate`] with [`Step::Shifted`]: from dL/d(next) to dL/d(output) of every
-    /// member and dL/d(amount).
-    #[allow(clippy::too_many_arguments)]
-    pub fn shift_gradient(
-        &self,
-        head: &Gaussian,
-        members: usize,
-        shift: &Shift<'_>,
-        output: &Buffer,
-        scale: &Buffer,
-        d_next: &Buffer,
-        d_output: &mut Buffer,
-        d_amount: &mut Buffer,
-    ) {
-        check("gradient of outputs", d_output.len(), output.len());
-        check("gradient of shifts", d_amount.len(), d_next.len());
-        match self {
-            Device::Cpu(cpu) => {
-                let (d_output, d_amount) = (d_output.cpu_mut(), d_amount.cpu_mut());
-                let shift = shift.cpu();
-                cpu.0.shift_gradient(
-                    head,
-                    members,
-                    &shift,
-                    output.cpu(),
-                    scale.cpu(),
-                    d_next.cpu(),
-                    d_output,
-                    d_amount,
-                );
-            }
-            Device::Cuda(gpu) => {
-                let (d_output, d_amount) = (d_output.gpu(), d_amount.gpu());
-                let shift = shift.gpu();
-                gpu.cuda.shift_gradient(
-                    head,
-                    members,
-                    &shift,
-                    output.gpu(),
-                    scale.gpu(),
-                    d_next.gpu(),
-                    d_output,
-                    d_amount,
-                );
-            }
-        }
-    }
-
-    /// Back through [`Device::evaluate`]: adds to the gradients of (states, actions, next); an empty buffer
-    /// is a gradient not asked for.
-    pub fn evaluate_gradient(
-        &self,
-        program: &Program,
-        inputs: [&Buffer; 3],
-        d_out: &Buffer,
-        gradients: [&mut Buffer; 3],
-    ) {
-        match self {
-            Device::Cpu(cpu) => cpu.0.evaluate_gradient(
-                program,
-                inputs.map(Buffer::cpu),
-                d_out.cpu(),
-                gradients.map(Buffer::cpu_mut),
-            ),
-            Device::Cuda(gpu) => gpu.cuda.evaluate_gradient(
-                program,
-                inputs.map(Buffer::gpu),
-                d_out.gpu(),
-                gradients.map(|g| g.gpu()),
-            ),
-        }
-    }
-
-    /// Back through [`Device::standardize`]: adds the sum over members of `d_inputs` `[members, rows, width]`,
-    /// in units of states and actions.
-    pub fn standardize_gradient(
-        &self,
-        d_inputs: &Buffer,
-        std: &Buffer,
-        d_states: (&mut Buffer, usize),
-        d_actions: (&mut Buffer, usize),
-    ) {
-        match self {
-            Device::Cpu(cpu) => {
-                let (d_states, d_actions) =
-                    ((d_states.0.cpu_mut(), d_states.1), (d_actions.0.cpu_mut(), d_actions.1));
-                cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
-            }
-            Device::Cuda(gpu) => {
-                let (d_states, d_actions) =
-                    ((d_states.0.gpu(), d_states.1), (d_actions.0.gpu(), d_actions.1));
-                gpu.cuda.standardize_gradient(d_inputs.gpu(), std.gpu(), d_states, d_actions);
-            }
-        }
-    }
-
-    /// Back through [`Device::normalize`], whose result was `out`: adds to `d_values`.
-    pub fn normalize_gradient(
-        &self,
-        out: &Buffer,
-        std: &Buffer<f64>,
-        limit: f64,
-        d_out: &Buffer,
-        d_values: &mut Buffer,
-    ) {
-        check("gradient of normalized values", d_out.len(), out.len());
-        check("gradient of values", d_values.len(), out.len());
-        match self {
-            Device::Cpu(cpu) => {
-                cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut())
-            }
-            Device::Cuda(gpu) => {
-                gpu.cuda.normalize_gradient(out.gpu(), std.gpu(), limit, d_out.gpu(), d_values.gpu())
-            }
-        }
-    }
-
-    /// Back through [`Device::squash_to_bounds`]: `values` are those before it.
-    pub fn squash_to_bounds_gradient(
-        &self,
-        low: &Buffer,
-        high: &Buffer,
-        limit: f32,
-        values: &Buffer,
-        d_values: &mut Buffer,
-    ) {
-        check("gradient of squashed values", d_values.len(), values.len());
-        match self {
-            Device::Cpu(cpu) => cpu.0.squash_to_bounds_gradient(
-                low.cpu(),
-                high.cpu(),
-                limit,
-                values.cpu(),
-                d_values.cpu_mut(),
-            ),
-            Device::Cuda(gpu) => {
-                gpu.cuda.squash_to_bounds_gradient(low.gpu(), high.gpu(), limit, values.gpu(), d_values.gpu())
-            }
-        }
-    }
-
-    /// Back through [`Device::clamp`]: `values` are those before it or after it.
-    pub fn clamp_gradient(&self, low: &Buffer, high: &Buffer, values: &Buffer, d_values: &mut Buffer) {
-        match self {
-            Device::Cpu(cpu) => cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.clamp_gradient(low.gpu(), high.gpu(), values.gpu(), d_values.gpu()),
-        }
-    }
-
-    /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
-    pub fn still_running(&self, status: &Buffer<u32>, values: &mut Buffer) {
-        match self {
-            Device::Cpu(cpu) => cpu.0.still_running(status.cpu(), values.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.still_running(status.gpu(), values.gpu()),
-        }
-    }
-
-    /// to ← to + from
-    pub fn add(&self, from: &Buffer, to: &mut Buffer) {
-        check("sum", to.len(), from.len());
-        match self {
-            Device::Cpu(cpu) => cpu.0.add(from.cpu(), to.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.add(from.gpu(), to.gpu()),
-        }
-    }
-
-    /// Each column of `values` ← times its factor.
-    pub fn scale_columns(&self, factors: &Buffer, values: &mut Buffer) {
-        match self {
-            Device::Cpu(cpu) => cpu.0.scale_columns(factors.cpu(), values.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.scale_columns(factors.gpu(), values.gpu()),
-        }
-    }
-
-    /// Each member's part of `values` is shortened to a norm of at most `limit`.
-    pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
-        match self {
-            Device::Cpu(cpu) => cpu.0.clip_norm(members, limit, values.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.clip_norm(members, limit, values.gpu()),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Starts the kernels of `kernels.cu`, all but those of reinforcement learning.
+//! Starts the kernels of `kernels.cu`, all but those of optimisers, policies that draw, and reinforcement learning.
 
 use super::{Argument, Cuda, Grid, Memory, launch, lock};
-use crate::compute::{Adam, Gaussian, Kernel, Power, Shift, Step, Svgd};
+use crate::compute::{Gaussian, Power, Shift, Step};
 use crate::expression::{Input, Instruction, Program};
 use std::sync::Arc;
 
@@ -64,72 +64,19 @@ pub(super) const NAMES: &[&str] = &[
     "deviate_by_features",
 ];
 
-/// Particles up to whose number the direction and Adam's step are one kernel.
-const FUSED: [&str; 8] = [
-    "svgd_adam_1",
-    "svgd_adam_2",
-    "svgd_adam_3",
-    "svgd_adam_4",
-    "svgd_adam_5",
-    "svgd_adam_6",
-    "svgd_adam_7",
-    "svgd_adam_8",
-];
 /// Most parts in which a sum is taken, and most members that have one.
 pub(super) const MOST_PARTS: usize = 256;
 pub(super) const MOST_MEMBERS: usize = 1024;
-/// Parts in which distances of parameters are summed.
-const PARTS: usize = 26;
 /// Longest tape that a thread has room for, as in `kernels.cu`.
 const LONGEST_TAPE: usize = 256;
 
-#[repr(C)]
-struct AdamNumbers {
-    rate: f32,
-    beta1: f32,
-    beta2: f32,
-    epsilon: f32,
-    log_beta1: f32,
-    log_beta2: f32,
-    decay_steps: u32,
-}
-#[repr(C)]
-struct SvgdNumbers {
-    length_scale: f32,
-    prior: f32,
-    scale: f32,
-}
 #[repr(C)]
 struct Rows {
     values: [u64; 3],
     widths: [u32; 3],
 }
 // SAFETY: the same fields in the same order as in `kernels.cu`.
-unsafe impl Argument for AdamNumbers {}
-unsafe impl Argument for SvgdNumbers {}
 unsafe impl Argument for Rows {}
-
-impl From<&Adam> for AdamNumbers {
-    fn from(a: &Adam) -> Self {
-        AdamNumbers {
-            rate: a.rate,
-            beta1: a.beta1,
-            beta2: a.beta2,
-            epsilon: a.epsilon,
-            log_beta1: f64::from(a.beta1).ln() as f32,
-            log_beta2: f64::from(a.beta2).ln() as f32,
-            decay_steps: a.decay_steps.map_or(0, |steps| steps.max(1)),
-        }
-    }
-}
-
-/// Weights of gradients and parameters in the SVGD direction, and what they are computed from.
-pub(super) struct SvgdRoom {
-    members: usize,
-    weights: Memory,
-    partials: Memory,
-    ticket: Memory,
-}
 
 /// A program on the device.
 pub(super) struct Tape {
@@ -198,119 +145,6 @@ impl Cuda {
         launch!(self, "scale_columns", Grid::over(n), n as u32, values.address, width, factors.address);
     }
 
-    pub fn adam(
-        &self,
-        adam: &Adam,
-        step: &Memory,
-        params: &Memory,
-        gradient: &Memory,
-        m: &Memory,
-        v: &Memory,
-    ) {
-        let n = params.words();
-        let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));
-        let (params, gradient) = (params.address, gradient.address);
-        let (m, v, step, ticket) = (m.address, v.address, step.address, self.tickets);
-        launch!(self, "adam", grid, n as u32, params, gradient, m, v, adam, step, ticket);
-    }
-
-    /// Leaves the weights of the SVGD direction in the room made for them, and gives their address.
-    fn svgd_weights(self: &Arc<Self>, svgd: &Svgd, members: usize, params: &Memory) -> u64 {
-        let mut room = lock(&self.svgd);
-        if room.as_ref().is_none_or(|room| room.members != members) {
-            let pairs = members * (members - 1) / 2;
-            *room = Some(SvgdRoom {
-                members,
-                weights: self.zeros(2 * members * members * 4),
-                partials: self.zeros(pairs * PARTS * 8),
-                ticket: self.zeros(4),
-            });
-        }
-        let Some(room) = &*room else { return 0 };
-        let numbers = |length_scale| SvgdNumbers {
-            length_scale,
-            prior: svgd.prior_temperature,
-            scale: svgd.likelihood_scale,
-        };
-        let length_scale = match svgd.kernel {
-            Kernel::Rbf { length_scale } => Some(length_scale),
-            Kernel::Median => Some(0.0),
-            Kernel::None => None,
-        };
-        let weights = room.weights.address;
-        match length_scale.filter(|_| members > 1) {
-            None => {
-                let grid = Grid::over(members * members);
-                launch!(self, "svgd_alone", grid, members as u32, numbers(0.0), weights);
-            }
-            Some(length_scale) => {
-                let pairs = members * (members - 1) / 2;
-                let n = (params.words() / members) as u32;
-                let blocks = [PARTS as u32, pairs as u32, 1];
-                let grid = Grid { blocks, threads: 512, shared: 2 * 8 * pairs as u32 };
-                let (partials, ticket) = (room.partials.address, room.ticket.address);
-                launch!(
-                    self,
-                    "svgd_weights",
-                    grid,
-                    n,
-                    members as u32,
-                    params.address,
-                    numbers(length_scale),
-                    partials,
-                    ticket,
-                    weights
-                );
-            }
-        }
-        weights
-    }
-
-    pub fn svgd_direction(
-        self: &Arc<Self>,
-        svgd: &Svgd,
-        members: usize,
-        params: &Memory,
-        gradient: &Memory,
-        out: &Memory,
-    ) {
-        let weights = self.svgd_weights(svgd, members, params);
-        let n = params.words() / members;
-        let (grid, members) = (Grid::over(n), members as u32);
-        let (params, gradient) = (params.address, gradient.address);
-        launch!(self, "svgd_direction", grid, n as u32, members, params, gradient, weights, out.address);
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    pub fn svgd_adam(
-        self: &Arc<Self>,
-        svgd: &Svgd,
-        adam: &Adam,
-        step: &Memory,
-        members: usize,
-        params: &Memory,
-        gradient: &Memory,
-        m: &Memory,
-        v: &Memory,
-    ) {
-        let Some(&kernel) = FUSED.get(members - 1) else {
-            let direction = self.allocate(params.bytes);
-            self.svgd_direction(svgd, members, params, gradient, &direction);
-            return self.adam(adam, step, params, &direction, m, v);
-        };
-        let weights = self.svgd_weights(svgd, members, params);
-        let n = params.words() / members;
-        let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));
-        let (params, gradient, m, v) = (params.address, gradient.address, m.address, v.address);
-        let (step, ticket) = (step.address, self.tickets);
-        launch!(self, kernel, grid, n as u32, params, gradient, m, v, adam, step, ticket, weights);
-    }
-
-    pub fn clip_norm(&self, members: usize, limit: f32, values: &Memory) {
-        let n = (values.words() / members) as u32;
-        launch!(self, "clip_norm", Grid::blocks(members), n, values.address, limit);
-    }
-
     pub fn gaussian_nll(
         &self,
         head: &Gaussian,
@@ -323,7 +157,10 @@ impl Cuda {
         let rows = (targets.words() / head.dims) as u32;
         let d_output = d_output.map_or(0, |d| d.address);
         let blocks = targets.words().div_ceil(256).min(MOST_PARTS) as u32;
-        assert!(members <= MOST_MEMBERS, "members of a likelihood");
+        if members > MOST_MEMBERS {
+            return self
+                .fail(format!("{members} particles, and a GPU takes {MOST_MEMBERS}; use --device cpu"));
+        }
         launch!(
             self,
             "gaussian_nll",

@@ -6,6 +6,7 @@
 mod compiler;
 mod elementwise;
 mod mlp;
+mod optimise;
 mod rl;
 mod sampling;
 
@@ -36,7 +37,7 @@ pub(crate) struct Cuda {
     tickets: u64,
     partials: u64,
     /// What the SVGD kernels leave for each other.
-    svgd: Mutex<Option<elementwise::SvgdRoom>>,
+    svgd: Mutex<Option<optimise::SvgdRoom>>,
     /// Gradients of parts of a batch.
     gradients: Mutex<Option<Memory>>,
     problem: Mutex<Option<String>>,
@@ -124,6 +125,13 @@ pub(crate) struct Memory {
     pub address: u64,
     pub bytes: usize,
     device: Arc<Cuda>,
+}
+
+impl Memory {
+    /// Whether it lies on that GPU.
+    pub fn is_on(&self, device: &Arc<Cuda>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
 }
 
 impl std::fmt::Debug for Memory {
