@@ -3,7 +3,7 @@
 use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search, search_members};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
-use crate::dynamics::{Bnn, BnnConfig, FitReport};
+use crate::dynamics::{Bnn, BnnConfig, Dynamics, ModelReport};
 use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
 use crate::policy::Policy;
 use crate::progress::Progress;
@@ -90,8 +90,8 @@ impl Question {
 pub struct Evaluation {
     /// One per method, in the order asked for.
     pub estimates: Vec<Estimate>,
-    /// What happened in training and calibration.
-    pub model: FitReport,
+    /// What happened in the fit.
+    pub model: ModelReport,
     /// τ per state dimension.
     pub tau: Vec<f32>,
     /// The confidence set that CA's adversary chose from.
@@ -162,7 +162,7 @@ pub fn fit(
 pub fn evaluate(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     policy: &Policy,
     question: &Question,
@@ -176,7 +176,7 @@ pub fn evaluate(
 pub fn evaluate_all(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     constraints: &[Constraint],
     policy: &Policy,
@@ -184,7 +184,7 @@ pub fn evaluate_all(
     progress: &dyn Progress,
 ) -> Result<Evaluation> {
     question.validate()?;
-    if !device.holds(&model.ensemble().params) {
+    if !model.on_device(device) && model.has_particles() {
         let device = device.name();
         return Err(Error::Mismatch(format!(
             "the model is on another device than {device}: save and load it there"
@@ -230,7 +230,7 @@ pub fn evaluate_all(
     device.check()?; // nothing is reported from a device that failed on the way
     Ok(Evaluation {
         estimates: bounds.estimates,
-        model: model.report().clone(),
+        model: model.fit_report(),
         tau: model.tau().to_vec(),
         set: bounds.set,
         search: bounds.search,
@@ -243,7 +243,7 @@ pub fn evaluate_all(
 }
 
 /// An error where data, model, task and policy do not belong together.
-fn check(data: &Transitions, model: &Bnn, task: &Task, policy: &Policy) -> Result<()> {
+fn check(data: &Transitions, model: &dyn Dynamics, task: &Task, policy: &Policy) -> Result<()> {
     task.check_data(data)?;
     policy.check_task(task)?;
     if (model.layout().observed, model.action_dim()) != (task.state_dim, task.action_dim) {
@@ -277,7 +277,7 @@ struct Bounds {
 fn bound(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     policy: &Policy,
     question: &Question,
@@ -290,7 +290,7 @@ fn bound(
         rollout(device, model, &setting, propagation, &starts, stream.child("transitions"), progress)
     };
 
-    let members = model.particles();
+    let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
     let mut estimates = Vec::with_capacity(question.methods.len());
@@ -335,9 +335,9 @@ fn bound(
     Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report })
 }
 
-fn model_warnings(model: &Bnn) -> Vec<String> {
+fn model_warnings(model: &dyn Dynamics) -> Vec<String> {
     let mut warnings = Vec::new();
-    let report = model.report();
+    let ModelReport::Bnn(report) = model.fit_report();
     if !report.broken_particles.is_empty() {
         warnings.push(format!(
             "particles {:?} predict held-out data far worse than the others (NLL {:.2?}): DAinf follows the worst \
@@ -352,7 +352,7 @@ fn model_warnings(model: &Bnn) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if model.particles() == 1 {
+    if model.members() == 1 {
         warnings
             .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
     }
@@ -360,16 +360,16 @@ fn model_warnings(model: &Bnn) -> Vec<String> {
 }
 
 impl Bounds {
-    fn warnings(&self, model: &Bnn, question: &Question) -> Vec<String> {
+    fn warnings(&self, model: &dyn Dynamics, question: &Question) -> Vec<String> {
         let mut warnings = estimate_warnings(model, &self.estimates);
         warnings.extend(self.set.iter().flat_map(|set| set_warnings(set, question.delta)));
         warnings
     }
 }
 
-fn estimate_warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
+fn estimate_warnings(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if model.particles() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
+    if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
         warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
     }
     for e in estimates {

@@ -3,7 +3,7 @@
 
 use crate::compute::{Device, Status};
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::rng::Stream;
 use crate::rollout::{Propagation, Rollout, Setting, World};
 use crate::stats::empirical_quantile;
@@ -53,7 +53,7 @@ struct Usual {
 pub(crate) fn support(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     setting: Setting<'_>,
     starts: &[f32],
     stream: Stream,
@@ -140,7 +140,7 @@ impl SupportReport {
 }
 
 impl Usual {
-    fn of(device: &Device, data: &Transitions, model: &Bnn) -> Usual {
+    fn of(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Usual {
         let held_out = &model.held_out().calibration;
         // A model of other data was trained on none of these.
         let own = model.check_data(data).is_ok() && !held_out.is_empty();
@@ -160,7 +160,7 @@ impl Usual {
         };
         let (s, a) = rows(&rest, REFERENCE);
         let mut usual = Usual {
-            reference: model.standardized_inputs(&s, &a),
+            reference: model.frame().standardized_inputs(&s, &a),
             uncertainty: (vec![1.0; model.state_dim()], 0.0),
             distance: (0.0, 0.0),
         };
@@ -173,7 +173,13 @@ impl Usual {
     }
 
     /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row.
-    fn uncertainty_of(&self, device: &Device, model: &Bnn, s: &[f32], a: &[f32]) -> (Vec<f64>, Vec<f64>) {
+    fn uncertainty_of(
+        &self,
+        device: &Device,
+        model: &dyn Dynamics,
+        s: &[f32],
+        a: &[f32],
+    ) -> (Vec<f64>, Vec<f64>) {
         let width = model.state_dim();
         let sigma = model.predict(device, s, a).epistemic_std;
         let multiple = |i: usize| ratio(sigma[i].into(), self.uncertainty.0[i % width]);
@@ -184,14 +190,14 @@ impl Usual {
     }
 
     /// Distance of each (s, a) to the nearest logged one, in standardized units.
-    fn distances(&self, model: &Bnn, s: &[f32], a: &[f32]) -> Vec<f64> {
+    fn distances(&self, model: &dyn Dynamics, s: &[f32], a: &[f32]) -> Vec<f64> {
         let width = model.input_dim();
         let squared = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f32>();
         let nearest = |x: &[f32]| {
             let all = self.reference.chunks_exact(width).map(|y| squared(x, y));
             f64::from(all.fold(f32::INFINITY, f32::min)).sqrt()
         };
-        model.standardized_inputs(s, a).chunks_exact(width).map(nearest).collect()
+        model.frame().standardized_inputs(s, a).chunks_exact(width).map(nearest).collect()
     }
 }
 

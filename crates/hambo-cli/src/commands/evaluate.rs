@@ -7,7 +7,7 @@ use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
 use hambo::compute::Device;
 use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::{Bnn, BnnConfig, Dynamics};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};

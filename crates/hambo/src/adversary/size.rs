@@ -2,7 +2,7 @@
 
 use super::trajectory::{TrajectoryBeta, trajectory_beta};
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::hallucination::ConfidenceSet;
 use crate::progress::Progress;
 use crate::rollout::World;
@@ -70,7 +70,7 @@ pub(crate) fn confidence_set(
     delta: f64,
     progress: &dyn Progress,
 ) -> Result<(ConfidenceSet, SetReport)> {
-    let model: &Bnn = world.model;
+    let model: &dyn Dynamics = world.model;
     let ratios = model.epistemic_residuals(world.device, data, &model.held_out().calibration);
     let mut trajectory = None;
     let (rule, beta, set) = match beta {

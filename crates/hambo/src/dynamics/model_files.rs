@@ -1,6 +1,7 @@
 //! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`.
 
 use super::bnn::{Bnn, BnnConfig, FitReport};
+use super::frame::Frame;
 use super::layout::Layout;
 use crate::compute::{Device, Gaussian, Shape};
 use crate::data::{Split, Standardizer};
@@ -44,12 +45,12 @@ impl Bnn {
         let description = Description {
             schema: SCHEMA.to_owned(),
             config: self.config.clone(),
-            layout: self.layout.clone(),
-            action_dim: self.action_dim,
+            layout: self.frame.layout.clone(),
+            action_dim: self.frame.action_dim,
             shape: shape.clone(),
             head: self.head,
-            inputs: self.inputs.clone(),
-            targets: self.targets.clone(),
+            inputs: self.frame.inputs.clone(),
+            targets: self.frame.targets.clone(),
             tau: self.tau.clone(),
             report: self.report.clone(),
             held_out: self.held_out.clone(),
@@ -148,12 +149,15 @@ impl Bnn {
             return Err(Error::file(&path, format!("{PARAMS} holds values that are not finite")));
         }
         Ok(Bnn {
+            frame: Frame {
+                layout: d.layout,
+                views,
+                action_dim: d.action_dim,
+                target: d.config.target,
+                inputs: d.inputs,
+                targets: d.targets,
+            },
             config: d.config,
-            views,
-            layout: d.layout,
-            action_dim: d.action_dim,
-            inputs: d.inputs,
-            targets: d.targets,
             ensemble: Ensemble { params: device.adopt(shape.spread(&params)), shape },
             head: d.head,
             tau: d.tau,
