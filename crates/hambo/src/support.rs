@@ -37,6 +37,8 @@ pub struct SupportReport {
     pub outside: Vec<f64>,
     /// For each entry of the state the share of all looked-at states beyond its logged range.
     pub beyond_range: Vec<f64>,
+    /// Mean of ‖σ_e(s, a)‖ over all that were looked at, in the units of the state.
+    pub mean_deviation: f64,
 }
 
 /// What is usual on data that the model was not trained on.
@@ -75,6 +77,7 @@ pub(crate) fn support(
         distance: Vec::new(),
         outside: Vec::new(),
         beyond_range: vec![0.0; observed],
+        mean_deviation: 0.0,
     };
     let mut seen = 0.0;
     device.run(|| {
@@ -98,7 +101,7 @@ pub(crate) fn support(
                 running.iter().flat_map(|&i| &values[i * width..][..keep]).copied().collect()
             };
             let (s, a) = (pick(&states, model.state_dim(), observed), pick(&actions, da, da));
-            let (uncertainty, largest) = usual.uncertainty_of(device, model, &s, &a);
+            let (uncertainty, largest, norm) = usual.uncertainty_of(device, model, &s, &a);
             let distances = usual.distances(model, &s, &a);
             let outside = |i: &usize| largest[*i] > usual.uncertainty.1 || distances[*i] > usual.distance.1;
             report.steps.push(t);
@@ -106,6 +109,7 @@ pub(crate) fn support(
             report.uncertainty.push(uncertainty);
             report.distance.push(ratio(median(distances), usual.distance.0));
             seen += running.len() as f64;
+            report.mean_deviation += norm;
             for state in s.chunks_exact(observed) {
                 for ((count, x), (low, high)) in report.beyond_range.iter_mut().zip(state).zip(&range) {
                     *count += f64::from(u8::from(x < low || x > high));
@@ -114,6 +118,7 @@ pub(crate) fn support(
         }
     });
     report.beyond_range.iter_mut().for_each(|count| *count = ratio(*count, seen));
+    report.mean_deviation = ratio(report.mean_deviation, seen);
     report
 }
 
@@ -172,21 +177,23 @@ impl Usual {
         usual
     }
 
-    /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row.
+    /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row. And the sum of
+    /// ‖σ_e‖ over rows.
     fn uncertainty_of(
         &self,
         device: &Device,
         model: &dyn Dynamics,
         s: &[f32],
         a: &[f32],
-    ) -> (Vec<f64>, Vec<f64>) {
+    ) -> (Vec<f64>, Vec<f64>, f64) {
         let width = model.state_dim();
         let sigma = model.predict(device, s, a).epistemic_std;
         let multiple = |i: usize| ratio(sigma[i].into(), self.uncertainty.0[i % width]);
         let rows = sigma.len() / width;
         let medians = (0..width).map(|d| median((0..rows).map(|row| multiple(row * width + d)).collect()));
         let largest = (0..rows).map(|row| (0..width).map(|d| multiple(row * width + d)).fold(0.0, f64::max));
-        (medians.collect(), largest.collect())
+        let norm = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        (medians.collect(), largest.collect(), sigma.chunks_exact(width).map(norm).sum())
     }
 
     /// Distance of each (s, a) to the nearest logged one, in standardized units.

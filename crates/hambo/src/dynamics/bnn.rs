@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 
 /// Settings of the model; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -398,6 +399,9 @@ impl Dynamics for Bnn {
     }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Bnn(self.report.clone())
+    }
+    fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+        self.to_files(device, folder)
     }
 }
 

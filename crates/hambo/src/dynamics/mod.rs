@@ -3,22 +3,27 @@
 pub mod bnn;
 pub mod calibration;
 mod frame;
+pub mod gp;
 mod layout;
 mod model_files;
 
 pub use bnn::{Bnn, BnnConfig, FitReport};
 pub use frame::{Frame, Target};
+pub use gp::{Gp, GpConfig, GpReport};
 pub use layout::{Angle, Layout};
+pub use model_files::load;
 
 use crate::compute::{Buffer, Device, Gaussian, Input};
 use crate::data::{Split, Transitions};
 use crate::{Error, Result};
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// A learned model, as rollouts, adversaries and estimates see it.
 ///
 /// What it predicts of a row is told by a few Gaussians, its members: μ and σ_e are the mean and the deviation of their
-/// means, σ²_a is the mean of their variances. The networks of a [`Bnn`] are members by themselves.
+/// means, σ²_a is the mean of their variances. The networks of a [`Bnn`] are members by themselves; those of a [`Gp`]
+/// are only the two sides of its confidence interval, which nothing can follow.
 pub trait Dynamics: std::fmt::Debug + Sync {
     /// Coordinates and units.
     fn frame(&self) -> &Frame;
@@ -42,7 +47,13 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     fn data_rows(&self) -> usize;
     /// What happened in the fit.
     fn fit_report(&self) -> ModelReport;
+    /// The files that keep it in a folder, for a caller to write; [`load`] reads them.
+    fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>>;
 
+    /// Itself, where it is a Gaussian process, of which there is a theory.
+    fn as_gp(&self) -> Option<&Gp> {
+        None
+    }
     /// Length of a state as trajectories carry it.
     fn state_dim(&self) -> usize {
         self.frame().state_dim()
@@ -144,6 +155,18 @@ pub struct Prediction {
 pub enum ModelReport {
     /// Training and calibration of networks.
     Bnn(FitReport),
+    /// Hyper-parameters and data of Gaussian processes.
+    Gp(GpReport),
+}
+
+impl ModelReport {
+    /// The name of the kind of model.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ModelReport::Bnn(_) => "bnn",
+            ModelReport::Gp(_) => "gp",
+        }
+    }
 }
 
 /// Rows predicted at a time where a data set goes through the model.
