@@ -2,6 +2,7 @@
 
 mod bnn;
 mod environment;
+mod gp;
 mod sac;
 
 use clap::Parser;
@@ -19,7 +20,7 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1, w2 or w3; or an environment, whose steps under random actions are counted.
+    /// Workload: w1, w2 or w3; gp, for bench/gp.py; or an environment, whose steps under random actions are counted.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -64,6 +65,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("cuda", true) => Device::cuda()?,
         (other, _) => return Err(format!("no device {other}; there are cpu and cuda").into()),
     };
+    if arguments.work == "gp" {
+        println!("{}", gp::measure(&device, &arguments.data.join("gp.bin"), arguments.seconds)?);
+        return Ok(());
+    }
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
     let (check, rates) = match work {
         "w1" | "w2" => {

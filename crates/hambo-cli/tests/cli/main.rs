@@ -6,6 +6,7 @@ mod bad_data;
 mod bad_settings;
 mod disk;
 mod evaluate;
+mod gp;
 mod policies;
 mod simple;
 mod tasks;

@@ -200,21 +200,26 @@ impl Posterior {
     fn predict_chunk(&self, x: &[f64], k: &mut [f64], mean: &mut [f64], std: &mut [f64]) {
         let (columns, outputs) = (std.len(), self.outputs);
         let mut sums = vec![0.0; outputs * columns];
-        for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
-            for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
-                sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+        pulp::Arch::new().dispatch(|| {
+            for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
+                for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
+                    sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+                }
             }
-        }
+        });
         for (j, sums) in sums.chunks_exact(columns).enumerate() {
             sums.iter().enumerate().for_each(|(c, sum)| mean[c * outputs + j] = *sum);
         }
         self.factor.solve_lower(k, columns);
-        let mut known = vec![0.0; columns];
-        for v in k.chunks_exact(columns) {
-            known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
-        }
-        for ((std, known), x) in std.iter_mut().zip(&known).zip(x.chunks_exact(self.width)) {
-            *std = (self.kernel.prior(x) - known).max(0.0).sqrt();
+        let known = &mut sums[..columns];
+        known.fill(0.0);
+        pulp::Arch::new().dispatch(|| {
+            for v in k.chunks_exact(columns) {
+                known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
+            }
+        });
+        for ((std, known), x) in std.iter_mut().zip(known).zip(x.chunks_exact(self.width)) {
+            *std = (self.kernel.prior(x) - *known).max(0.0).sqrt();
         }
     }
 
