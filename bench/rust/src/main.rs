@@ -2,6 +2,7 @@
 
 mod bnn;
 mod environment;
+mod rollout;
 mod sac;
 
 use clap::Parser;
@@ -19,7 +20,8 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1, w2 or w3; or an environment, whose steps under random actions are counted.
+    /// Workload: w1, w2 or w3; rollout, a step of 1000 hallucinated trajectories; or an environment, whose steps
+    /// under random actions are counted.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -80,6 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let check = arguments.check.then(|| device.run(|| sac.check()));
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
+        "rollout" => (None, rollout::measure(&device, seconds)?),
         other => {
             let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)
