@@ -60,11 +60,14 @@ Examples:
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --reward \"-s[0]^2\" --termination \"n[1] < 0.5\"
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --task cart.toml      # with constraints, see docs/tasks.md
 
+  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 50 --model gp --rollouts 1000
+
 Conservative methods (they have a lower bound):
   ca     an adversary shifts every step within the model's confidence set
   da1    an adversary chooses one of the model's particles at every step; trained by DQN, which takes long
   dainf  the worst particle
-Neutral methods: ds, ts1, tsinf, mean.";
+Neutral methods: ds, ts1, tsinf, mean.
+A Gaussian process (--model gp) has no particles: ca, ds, mean.";
 
 const RETURN_EXAMPLES: &str = "\
 Examples:
@@ -126,13 +129,17 @@ pub struct Evaluate {
     /// Learned model of the dynamics
     #[arg(long, value_enum, default_value_t = Model::Bnn)]
     pub model: Model,
-    /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean
-    #[arg(long, value_name = "LIST", default_value = "ca,dainf,ds,ts1,tsinf,mean")]
-    pub method: String,
+    #[command(flatten)]
+    pub gp: GaussianProcess,
+    /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean [default: all but
+    /// da1; of a gp: ca,ds,mean]
+    #[arg(long, value_name = "LIST")]
+    pub method: Option<String>,
     /// The bound may fail with this probability
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, or a number
+    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, theory (gp, with --norm-bound), or a
+    /// number
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
     /// Discount factor of rewards
@@ -168,6 +175,20 @@ pub struct Evaluate {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What only --model gp looks at.
+#[derive(Args)]
+pub struct GaussianProcess {
+    /// gp: condition on N rows that cover the data instead of on all of them
+    #[arg(long, value_name = "N")]
+    pub gp_rows: Option<usize>,
+    /// gp: B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space, for --beta theory
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    pub norm_bound: Option<f64>,
+    /// gp: Lipschitz constants of reward and policy, for the worst-case gap of the paper's Theorem 3.5
+    #[arg(long, value_name = "R,P", value_delimiter = ',', num_args = 2, allow_negative_numbers = true)]
+    pub lipschitz: Option<Vec<f64>>,
 }
 
 /// What is asked of the policy, where no built-in environment says it.
@@ -365,6 +386,8 @@ pub enum DeviceName {
 pub enum Model {
     /// Bayesian neural network
     Bnn,
+    /// Gaussian process, for up to some thousand transitions
+    Gp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -19,6 +19,7 @@ pub mod data;
 pub mod task;
 pub mod policy;
 pub mod dynamics;
+pub mod theory;
 pub mod hallucination;
 pub mod rollout;
 pub mod support;

@@ -8,7 +8,7 @@ use common::{linear_model, small, transitions};
 use hambo::adversary::{DqnConfig, SearchConfig};
 use hambo::compute::{Device, Kernel};
 use hambo::data::{Columns, Transitions};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::{Bnn, BnnConfig, Dynamics};
 use hambo::estimate::{Method, dainf, mean_return};
 use hambo::evaluate::{Question, evaluate};
 use hambo::expression::{Program, Scope};

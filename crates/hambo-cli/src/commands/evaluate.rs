@@ -4,15 +4,17 @@ use super::{Outcome, SCHEMA, device, policy};
 use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
-use hambo::adversary::SearchConfig;
+use hambo::adversary::{Beta, SearchConfig};
 use hambo::compute::Device;
 use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::{self, BnnConfig, Dynamics, GpConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
-use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
+use hambo::evaluate::{Evaluation, Question, evaluate_all, fit, fit_gp};
 use hambo::task::{Asked, Declaration, Task};
+use hambo::theory::{Known, TheoryReport};
 use hambo::{Error, Result};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,15 +22,19 @@ use std::time::Instant;
 
 pub fn run(arguments: &Evaluate) -> Outcome {
     let start = Instant::now();
-    let question = Question {
+    let mut question = Question {
         horizon: arguments.horizon,
         discount: arguments.discount,
-        methods: Method::parse_list(&arguments.method)?,
+        methods: arguments.method.as_deref().map_or(Ok(Method::USUAL.to_vec()), Method::parse_list)?,
         delta: arguments.delta,
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
-        beta: arguments.beta.parse()?,
+        beta: beta(arguments)?,
+        known: Known {
+            norm_bound: arguments.gp.norm_bound,
+            lipschitz: arguments.gp.lipschitz.as_deref().and_then(|l| l.try_into().ok()),
+        },
         search: match arguments.scale {
             Scale::Quick => SearchConfig::default(),
             Scale::Paper => SearchConfig::paper_scale(),
@@ -40,7 +46,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let env = declaration.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
     let policy = policy(&arguments.policy, &arguments.acting)?;
     env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
-    let mut config = model_config(arguments)?;
+    let mut config = Settings::of(arguments)?;
     let device = device(&arguments.machine)?;
     let options = read_options(&arguments.data, arguments.seed)?;
     let loaded = read_all(&arguments.data.paths, &options)?;
@@ -49,19 +55,22 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let asked = resolve(arguments, &declaration, env, data)?;
     policy.check_task(&asked.task)?;
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
-    config.reward |= tasks().any(|task| task.learns_reward());
-    config.angles.extend(&asked.angles);
+    let learns_reward = tasks().any(|task| task.learns_reward());
+    config.extend(learns_reward, &asked.angles);
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
     let bars = Bars::default();
-    let model = match (&arguments.fitted, arguments.model) {
-        (Some(folder), _) => fitted(&device, folder, &config)?,
-        (None, Model::Bnn) => device
-            .run(|| fit(&device, data, &config, &question, &bars))
-            .map_err(|e| about(&arguments.data, e))?,
+    let model = match &arguments.fitted {
+        Some(folder) => fitted(&device, folder, learns_reward, &config)?,
+        None => config.fit(&device, data, &question, &bars).map_err(|e| about(&arguments.data, e))?,
     };
+    // What was not asked for by name is what the model can answer.
+    if arguments.method.as_deref().is_none_or(|text| text == "all") && !model.has_particles() {
+        question.methods.retain(|method| !method.needs_particles());
+    }
     let Asked { task, constraints, declared, notes, .. } = &asked;
-    let mut evaluation = evaluate_all(&device, data, &model, task, constraints, &policy, &question, &bars)?;
+    let mut evaluation =
+        evaluate_all(&device, data, model.as_ref(), task, constraints, &policy, &question, &bars)?;
     evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
 
     let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
@@ -86,7 +95,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "monte_carlo_share": MONTE_CARLO_SHARE,
         "threshold": arguments.threshold,
         "verdict": met.map(|met| if met { "meets" } else { "fails" }),
-        "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
+        "model": {"kind": evaluation.model.kind(), "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
+        "theory": evaluation.theory,
         "support": evaluation.support,
         "confidence_set": evaluation.set,
         "adversary": evaluation.search,
@@ -131,12 +141,86 @@ fn resolve(
     })
 }
 
+/// Settings of the model that is to be learned.
+enum Settings {
+    Bnn(BnnConfig),
+    Gp(GpConfig),
+}
+
+impl Settings {
+    fn of(arguments: &Evaluate) -> Result<Self> {
+        let path = arguments.model_config.as_deref();
+        let settings = match arguments.model {
+            Model::Bnn => Settings::Bnn(match arguments.scale {
+                Scale::Paper if path.is_none() => BnnConfig::paper_scale(),
+                _ => settings_file(path)?,
+            }),
+            Model::Gp => {
+                let config: GpConfig = settings_file(path)?;
+                Settings::Gp(GpConfig { subset: arguments.gp.gp_rows.or(config.subset), ..config })
+            }
+        };
+        let checked = match &settings {
+            Settings::Bnn(config) => config.validate(),
+            Settings::Gp(config) => config.validate(),
+        };
+        checked.map_err(|e| match path {
+            Some(path) => Error::file(path, e.to_string()),
+            None => e,
+        })?;
+        Ok(settings)
+    }
+
+    /// Adds what the task asks for.
+    fn extend(&mut self, learns_reward: bool, asked_angles: &[usize]) {
+        let (reward, angles) = match self {
+            Settings::Bnn(config) => (&mut config.reward, &mut config.angles),
+            Settings::Gp(config) => (&mut config.reward, &mut config.angles),
+        };
+        *reward |= learns_reward;
+        angles.extend(asked_angles);
+    }
+
+    fn angles(&self) -> &[usize] {
+        match self {
+            Settings::Bnn(config) => &config.angles,
+            Settings::Gp(config) => &config.angles,
+        }
+    }
+
+    fn fit(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        question: &Question,
+        bars: &Bars,
+    ) -> Result<Box<dyn Dynamics>> {
+        Ok(match self {
+            Settings::Bnn(config) => Box::new(device.run(|| fit(device, data, config, question, bars))?),
+            Settings::Gp(config) => Box::new(fit_gp(device, data, config, question, bars)?),
+        })
+    }
+}
+
+/// β, of which the theory's needs the bound that the user knows.
+fn beta(arguments: &Evaluate) -> Result<Beta> {
+    match (arguments.beta.as_str(), arguments.gp.norm_bound) {
+        ("theory", Some(norm_bound)) => Ok(Beta::Theory { norm_bound }),
+        ("theory", None) => Err(Error::setting(
+            "beta",
+            "theory",
+            "--norm-bound B beside it: a bound on the norm of the dynamics, which data cannot give",
+        )),
+        (text, _) => text.parse(),
+    }
+}
+
 /// A model of an earlier run, which has to predict what the task asks for.
-fn fitted(device: &Device, folder: &Path, config: &BnnConfig) -> Result<Bnn> {
-    let model = Bnn::load(device, folder)?;
-    let (layout, angles) = (model.layout(), &config.angles);
+fn fitted(device: &Device, folder: &Path, reward: bool, config: &Settings) -> Result<Box<dyn Dynamics>> {
+    let model = dynamics::load(device, folder)?;
+    let (layout, angles) = (model.layout(), config.angles());
     let same = layout.angles.len() == angles.len() && layout.angles.iter().all(|a| angles.contains(&a.index));
-    if (config.reward && !layout.reward) || !same {
+    if (reward && !layout.reward) || !same {
         let problem =
             "this model was fitted for other angles, or without the reward that is to be learned: fit anew";
         return Err(Error::file(folder, problem));
@@ -162,19 +246,12 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
     }
 }
 
-fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
-    let config = match &arguments.model_config {
-        Some(path) => {
-            let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
-            let config: BnnConfig = serde_json::from_slice(&bytes)
-                .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))?;
-            config.validate().map_err(|e| Error::file(path, e.to_string()))?;
-            config
-        }
-        None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
-        None => BnnConfig::default(),
-    };
-    Ok(config)
+/// Settings in a JSON file, or the default ones.
+fn settings_file<C: DeserializeOwned + Default>(path: Option<&Path>) -> Result<C> {
+    let Some(path) = path else { return Ok(C::default()) };
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))
 }
 
 fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {
@@ -221,12 +298,27 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     if !evaluation.constraints.is_empty() {
         lines.extend(constraint_table(evaluation, arguments.delta));
     }
+    lines.extend(evaluation.theory.as_ref().map(theory_line));
     if let (Some(threshold), Some(bound)) = (arguments.threshold, evaluation.lower_bound()) {
         let verdict = if bound >= threshold { "MEETS" } else { "FAILS" };
         lines.push(format!("{verdict} the threshold: bound {} against {}", number(bound), number(threshold)));
     }
     lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
     lines.join("\n")
+}
+
+/// What the theory of Gaussian processes says, in a line.
+fn theory_line(theory: &TheoryReport) -> String {
+    let known = |x: Option<f64>| x.map_or("–".to_owned(), number);
+    format!(
+        "theory: information gain {}, B {} (norm of the posterior mean: {}), β_n {}, L_k {}, log₁₀ C_n {}",
+        number(theory.information_gain),
+        known(theory.norm_bound),
+        number(theory.posterior_norm),
+        known(theory.beta),
+        number(theory.metric_constant),
+        known(theory.log10_gap_constant)
+    )
 }
 
 /// Every constraint by every method, and what all bounds share.

@@ -116,7 +116,7 @@ impl<'a> DqnAdversary<'a> {
         };
         Ok(DqnAdversary {
             world,
-            dqn: Dqn::new(device, widths, model.particles(), &update, stream.child("initialisation"))?,
+            dqn: Dqn::new(device, widths, model.members(), &update, stream.child("initialisation"))?,
             memory: Memory::new(world, widths, config.remembered_rounds, config.episodes, config.batch)?,
             config: config.clone(),
             round: 0,

@@ -16,7 +16,7 @@ pub(crate) struct Pathwise<'a> {
     world: &'a World<'a>,
     starts: usize,
     optimiser: Optimiser,
-    adjoint: Adjoint,
+    adjoint: Adjoint<'a>,
     senses: Senses,
     adversary_trace: Trace,
     gradient: Buffer,
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::compute::Device;
     use crate::data::{Columns, Transitions};
-    use crate::dynamics::{Bnn, BnnConfig};
+    use crate::dynamics::{Bnn, BnnConfig, Dynamics};
     use crate::envs::{Behaviour, EnvName, collect};
     use crate::evaluate::{Question, fit};
     use crate::expression::{Program, Scope};

@@ -264,7 +264,7 @@ pub(crate) fn search_members(
         }
     }
     report.curve.push(report.lowest);
-    if model.particles() == 1 {
+    if model.members() == 1 {
         report.converged = true; // there is nothing to choose
         return Ok((best, report));
     }
