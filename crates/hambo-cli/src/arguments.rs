@@ -135,6 +135,10 @@ pub struct Evaluate {
     /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, or a number
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
+    /// What searches for ca's adversary: pathwise (back-propagation through the model), sac (the paper's, 12 rounds), or
+    /// both, the portfolio [default: pathwise, at --scale paper the portfolio]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub adversary: Option<Adversary>,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,
@@ -365,6 +369,13 @@ pub enum DeviceName {
 pub enum Model {
     /// Bayesian neural network
     Bnn,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Adversary {
+    Portfolio,
+    Sac,
+    Pathwise,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

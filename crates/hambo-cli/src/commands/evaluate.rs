@@ -1,10 +1,10 @@
 //! `hambo evaluate`
 
 use super::{Outcome, SCHEMA, device, policy};
-use crate::arguments::{Data, Evaluate, Model, Scale};
+use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
-use hambo::adversary::SearchConfig;
+use hambo::adversary::{Optimisers, SearchConfig};
 use hambo::compute::Device;
 use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{Bnn, BnnConfig};
@@ -29,10 +29,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
         beta: arguments.beta.parse()?,
-        search: match arguments.scale {
-            Scale::Quick => SearchConfig::default(),
-            Scale::Paper => SearchConfig::paper_scale(),
-        },
+        search: search_config(arguments),
     };
     question.validate()?;
     let declaration = declaration(arguments)?;
@@ -89,6 +86,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
         "support": evaluation.support,
         "confidence_set": evaluation.set,
+        "search": question.search,
         "adversary": evaluation.search,
         "adversary_da1": evaluation.search_members,
         "warnings": evaluation.warnings,
@@ -160,6 +158,19 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
         )),
         _ => Ok(()),
     }
+}
+
+fn search_config(arguments: &Evaluate) -> SearchConfig {
+    let config = match arguments.scale {
+        Scale::Quick => SearchConfig::default(),
+        Scale::Paper => SearchConfig::paper_scale(),
+    };
+    let optimisers = arguments.adversary.map_or(config.optimisers, |adversary| match adversary {
+        Adversary::Portfolio => Optimisers::Portfolio,
+        Adversary::Sac => Optimisers::Sac,
+        Adversary::Pathwise => Optimisers::Pathwise,
+    });
+    SearchConfig { optimisers, ..config }
 }
 
 fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {

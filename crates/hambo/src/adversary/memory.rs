@@ -1,5 +1,6 @@
 //! What a learning adversary tried in its latest rounds of hallucinated episodes.
 
+use super::learning::Learning;
 use crate::compute::{Buffer, Device, Number, Status};
 use crate::rl::{Replay, Widths};
 use crate::rng::Stream;
@@ -27,14 +28,9 @@ pub(super) fn widths(world: &World<'_>, action: usize) -> Widths {
 }
 
 impl<A: Number> Memory<A> {
-    /// Room for the latest `most_rounds` rounds, learned from `batch` steps at a time.
-    pub fn new(
-        world: &World<'_>,
-        widths: Widths,
-        most_rounds: usize,
-        episodes: usize,
-        batch: usize,
-    ) -> Result<Self> {
+    /// Room for the latest rounds.
+    pub fn new(world: &World<'_>, widths: Widths, learning: &Learning) -> Result<Self> {
+        let Learning { remembered_rounds: most_rounds, episodes, batch, .. } = *learning;
         let World { device, setting, .. } = *world;
         let rows = most_rounds * episodes * setting.horizon;
         if u32::try_from(rows).is_err() {

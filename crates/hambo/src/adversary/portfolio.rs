@@ -5,9 +5,10 @@
 //! fresh ones, so that taking the minimum does not bias it.
 
 use super::dqn::{DqnAdversary, DqnConfig};
+use super::learning::Learning;
 use super::pathwise::Pathwise;
 use super::sac::{SacAdversary, SacConfig};
-use crate::compute::{Adam, Device};
+use crate::compute::Adam;
 use crate::data::Transitions;
 use crate::hallucination::{ConfidenceSet, Continuous, Discrete};
 use crate::progress::Progress;
@@ -16,10 +17,24 @@ use crate::rollout::{Chooser, Propagation, Rollout, World};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// Which optimisers search for CA's adversary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimisers {
+    /// Back-propagation through the model, several restarts.
+    Pathwise,
+    /// The paper's: Soft Actor-Critic alone.
+    Sac,
+    /// Both, the second for a second opinion.
+    Portfolio,
+}
+
 /// Settings of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchConfig {
+    /// What searches for CA's adversary.
+    pub optimisers: Optimisers,
     /// Widths of the adversary's hidden layers (ReLU).
     pub hidden: Vec<usize>,
     /// Independent restarts of the pathwise adversary.
@@ -39,7 +54,7 @@ pub struct SearchConfig {
     pub tolerance: f64,
     /// … during that many measurements.
     pub patience: usize,
-    /// The paper's SAC adversary, the second opinion; off unless it is given rounds.
+    /// The paper's SAC adversary.
     pub sac: SacConfig,
     /// The paper's DQN adversary, which chooses among the particles.
     pub dqn: DqnConfig,
@@ -48,6 +63,7 @@ pub struct SearchConfig {
 impl Default for SearchConfig {
     fn default() -> Self {
         SearchConfig {
+            optimisers: Optimisers::Pathwise,
             hidden: vec![256, 256],
             restarts: 2,
             batch: 64,
@@ -64,10 +80,10 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// The rounds of the paper's experiments for the paper's adversaries.
+    /// The rounds of the paper's experiments, and the paper's adversary as a second opinion.
     pub fn paper_scale() -> Self {
         SearchConfig {
-            sac: SacConfig { rounds: 12, ..Default::default() },
+            optimisers: Optimisers::Portfolio,
             dqn: DqnConfig::paper_scale(),
             ..Default::default()
         }
@@ -91,7 +107,7 @@ impl SearchConfig {
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return Err(Error::setting("learning_rate", self.learning_rate, "a positive, finite number"));
         }
-        self.sac.validate()?;
+        self.sac.learning.validate()?;
         self.dqn.validate()
     }
 }
@@ -169,6 +185,44 @@ impl SearchReport {
     }
 }
 
+/// The starts and the noise that all candidates are compared on.
+struct Trials<'a> {
+    world: &'a World<'a>,
+    data: &'a Transitions,
+    starts: Vec<f32>,
+    noise: Stream,
+}
+
+impl<'a> Trials<'a> {
+    fn new(
+        world: &'a World<'a>,
+        data: &'a Transitions,
+        config: &SearchConfig,
+        stream: Stream,
+    ) -> Result<Self> {
+        config.validate()?;
+        let mut trials = Trials { world, data, starts: Vec::new(), noise: stream.child("fixed noise") };
+        trials.starts = trials.draw(config.evaluation, stream.child("fixed starts"))?;
+        Ok(trials)
+    }
+
+    /// Initial states to learn from.
+    fn draw(&self, n: usize, stream: Stream) -> Result<Vec<f32>> {
+        self.world.setting.task.initial.sample(n, self.data, stream)
+    }
+
+    /// Mean return of each group of trajectories.
+    fn measure(&self, propagation: Propagation<'_>) -> Vec<f64> {
+        let World { device, model, setting, .. } = *self.world;
+        let mut rollout = Rollout::new(self.world, propagation, &self.starts);
+        self.world.repeat(setting.horizon, || rollout.step(self.noise));
+        let returns = rollout.returns(device).values;
+        let each = self.starts.len() / model.layout().observed;
+        let mean = |group: &[f32]| group.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64;
+        returns.chunks_exact(each).map(mean).collect()
+    }
+}
+
 /// Searches the confidence set for the adversary under which the policy's return is lowest.
 pub(crate) fn search(
     world: &World<'_>,
@@ -178,65 +232,90 @@ pub(crate) fn search(
     stream: Stream,
     progress: &dyn Progress,
 ) -> Result<(Continuous, SearchReport)> {
-    config.validate()?;
-    let World { device, model, setting, .. } = *world;
-    let draw = |n: usize, stream: Stream| setting.task.initial.sample(n, data, stream);
-    let fixed = draw(config.evaluation, stream.child("fixed starts"))?;
-    let noise = stream.child("fixed noise");
-    let measure = |adversary: &Continuous| measure(world, Propagation::Shifted(adversary), &fixed, noise);
-
+    let trials = Trials::new(world, data, config, stream)?;
+    let World { device, model, .. } = *world;
     let initialisation = stream.child("pathwise");
-    let mut adversary =
-        Continuous::random(device, model, set, config.restarts, &config.hidden, initialisation)?;
+    let adversary = Continuous::random(device, model, set, config.restarts, &config.hidden, initialisation)?;
     let mut best = adversary.idle(device);
-    let neutral = measure(&best)[0];
+    let neutral = trials.measure(Propagation::Shifted(&best))[0];
     let mut report = SearchReport::new(neutral, neutral);
-    report.restarts = vec![neutral; config.restarts];
-    report.converged = set.reach.iter().all(|&r| r == 0.0);
+    report.converged = true;
+    if set.reach.iter().all(|&r| r == 0.0) {
+        return Ok((best, report)); // there is nothing to choose
+    }
+    if config.optimisers != Optimisers::Sac {
+        search_pathwise(&trials, config, adversary, (&mut best, &mut report), stream, progress)?;
+    }
+    if config.optimisers != Optimisers::Pathwise {
+        search_by_sac(&trials, config, set, (&mut best, &mut report), stream.child("sac"), progress)?;
+    }
+    Ok((best, report))
+}
+
+/// All restarts side by side, until their lowest value has stopped falling.
+fn search_pathwise(
+    trials: &Trials<'_>,
+    config: &SearchConfig,
+    mut adversary: Continuous,
+    (best, report): (&mut Continuous, &mut SearchReport),
+    stream: Stream,
+    progress: &dyn Progress,
+) -> Result<()> {
     let adam = Adam::cosine(config.learning_rate, config.iterations as u32);
-    let mut pathwise = Pathwise::new(world, &adversary, config.batch, adam);
+    let mut pathwise = Pathwise::new(trials.world, &adversary, config.batch, adam);
+    report.restarts = vec![report.neutral; config.restarts];
+    report.converged = false;
     while !report.converged && report.iterations < config.iterations {
         let iteration = stream.child("training").index(report.iterations as u64);
-        let starts = draw(config.batch, iteration.child("starts"))?;
+        let starts = trials.draw(config.batch, iteration.child("starts"))?;
         pathwise.descend(&mut adversary, &starts, iteration);
         report.iterations += 1;
         if report.iterations.is_multiple_of(config.check_every) || report.iterations == config.iterations {
-            for (restart, value) in measure(&adversary).into_iter().enumerate() {
+            let values = trials.measure(Propagation::Shifted(&adversary));
+            for (restart, value) in values.into_iter().enumerate() {
                 report.restarts[restart] = report.restarts[restart].min(value);
                 if value < report.lowest {
                     report.lowest = value;
-                    best = adversary.restart(device, restart);
+                    *best = adversary.restart(trials.world.device, restart);
                 }
             }
             report.curve.push(report.lowest);
             report.converged = report.settled(config.tolerance, config.patience);
         }
-        let note = format!("lowest {:.2}, neutral {neutral:.2}", report.lowest);
+        let note = format!("lowest {:.2}, neutral {:.2}", report.lowest, report.neutral);
         progress.report("adversary (pathwise)", report.iterations, config.iterations, &note);
     }
     let restarts = report.restarts.iter().enumerate();
     report.candidates =
         restarts.map(|(index, &value)| Candidate { optimiser: "pathwise", index, value }).collect();
+    Ok(())
+}
 
-    // The second opinion.
-    if config.sac.rounds > 0 && set.reach.iter().any(|&r| r > 0.0) {
-        let stream = stream.child("sac");
-        let mut sac = SacAdversary::new(world, set, &config.sac, stream)?;
-        for index in 0..config.sac.rounds {
-            let round = stream.child("round").index(index as u64);
-            sac.round(&draw(config.sac.episodes, round.child("starts"))?, round);
-            let candidate = sac.candidate();
-            let value = measure(&candidate)[0];
-            if report.compare("sac", index, value) {
-                best = candidate;
-            }
-            report.curve.push(report.lowest);
-            let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
-            progress.report("adversary (sac)", index + 1, config.sac.rounds, &note);
+/// The paper's adversary, compared after every round.
+fn search_by_sac(
+    trials: &Trials<'_>,
+    config: &SearchConfig,
+    set: &ConfidenceSet,
+    (best, report): (&mut Continuous, &mut SearchReport),
+    stream: Stream,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let Learning { rounds, episodes, .. } = config.sac.learning;
+    let mut sac = SacAdversary::new(trials.world, set, &config.sac, stream)?;
+    for index in 0..rounds {
+        let round = stream.child("round").index(index as u64);
+        sac.round(&trials.draw(episodes, round.child("starts"))?, round);
+        let candidate = sac.candidate();
+        let value = trials.measure(Propagation::Shifted(&candidate))[0];
+        if report.compare("sac", index, value) {
+            *best = candidate;
         }
-        report.converged &= report.settled(config.tolerance, config.patience);
+        report.curve.push(report.lowest);
+        let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
+        progress.report("adversary (sac)", index + 1, rounds, &note);
     }
-    Ok((best, report))
+    report.converged &= report.settled(config.tolerance, config.patience);
+    Ok(())
 }
 
 /// Searches for the adversary that chooses among the particles at every step such that the policy's return is
@@ -248,17 +327,12 @@ pub(crate) fn search_members(
     stream: Stream,
     progress: &dyn Progress,
 ) -> Result<(Discrete, SearchReport)> {
-    config.validate()?;
-    let World { device, model, setting, .. } = *world;
-    let draw = |n: usize, stream: Stream| setting.task.initial.sample(n, data, stream);
-    let fixed = draw(config.evaluation, stream.child("fixed starts"))?;
-    let measure =
-        |propagation: Propagation<'_>| measure(world, propagation, &fixed, stream.child("fixed noise"));
-
-    let neutral = measure(Propagation::DrawEveryStep)[0];
+    let trials = Trials::new(world, data, config, stream)?;
+    let World { device, model, .. } = *world;
+    let neutral = trials.measure(Propagation::DrawEveryStep)[0];
     let mut report = SearchReport::new(neutral, f64::INFINITY);
     let mut best = Discrete::constant(device, model, 0)?;
-    for (member, value) in measure(Propagation::EachMember).into_iter().enumerate() {
+    for (member, value) in trials.measure(Propagation::EachMember).into_iter().enumerate() {
         if report.compare("constant", member, value) {
             best = Discrete::constant(device, model, member)?;
         }
@@ -271,14 +345,15 @@ pub(crate) fn search_members(
 
     let stream = stream.child("dqn");
     let mut dqn = DqnAdversary::new(world, &config.dqn, stream)?;
-    for index in 0..config.dqn.rounds {
+    let Learning { rounds, episodes, .. } = config.dqn.learning;
+    for index in 0..rounds {
         let round = stream.child("round").index(index as u64);
-        dqn.round(&draw(config.dqn.episodes, round.child("starts"))?, round);
+        dqn.round(&trials.draw(episodes, round.child("starts"))?, round);
         let mut lowest = f64::INFINITY;
         for candidate in dqn.candidates() {
             let optimiser = if candidate.look_ahead.is_some() { "dqn, a step ahead" } else { "dqn" };
             let greedy = Chooser { adversary: &candidate, exploration: 0.0 };
-            let value = measure(Propagation::Chosen(greedy))[0];
+            let value = trials.measure(Propagation::Chosen(greedy))[0];
             lowest = value.min(lowest);
             if report.compare(optimiser, index, value) {
                 best = candidate;
@@ -287,21 +362,11 @@ pub(crate) fn search_members(
         report.curve.push(report.lowest);
         report.iterations += 1;
         let note = format!("this round {lowest:.2}, lowest {:.2}", report.lowest);
-        progress.report("adversary (dqn)", index + 1, config.dqn.rounds, &note);
+        progress.report("adversary (dqn)", index + 1, rounds, &note);
     }
     // An adversary above one that never switches has not learned to choose.
     let trained = report.lowest_of("dqn").min(report.lowest_of("dqn, a step ahead"));
     let learned = trained <= report.lowest + report.slack(config.tolerance);
     report.converged = learned && report.settled(config.tolerance, config.dqn.patience);
     Ok((best, report))
-}
-
-/// Mean return of each group of trajectories, on given starts and noise.
-fn measure(world: &World<'_>, propagation: Propagation<'_>, starts: &[f32], noise: Stream) -> Vec<f64> {
-    let device: &Device = world.device;
-    let mut rollout = Rollout::new(world, propagation, starts);
-    world.repeat(world.setting.horizon, || rollout.step(noise));
-    let returns = rollout.returns(device).values;
-    let each = starts.len() / world.model.layout().observed;
-    returns.chunks_exact(each).map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64).collect()
 }
