@@ -3,20 +3,25 @@
 use super::{Outcome, SCHEMA, device, policy};
 use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
-use crate::output::{Bars, number, print, table};
+use crate::output::{Bars, Kept, number, print, table};
 use hambo::adversary::{Optimisers, SearchConfig};
+use hambo::checkpoint::Checkpoints;
 use hambo::compute::Device;
 use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
+use hambo::files::{sha256 as sha256_of_file, sha256_of};
+use hambo::policy::Policy;
 use hambo::task::{Asked, Declaration, Task};
 use hambo::{Error, Result};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub fn run(arguments: &Evaluate) -> Outcome {
     let start = Instant::now();
@@ -29,7 +34,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
         beta: arguments.beta.parse()?,
-        search: search_config(arguments),
+        search: search_config(arguments)?,
     };
     question.validate()?;
     let declaration = declaration(arguments)?;
@@ -48,17 +53,27 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
     config.reward |= tasks().any(|task| task.learns_reward());
     config.angles.extend(&asked.angles);
+    let sha256 = digest(&arguments.data.paths)?;
+    let checkpoints = match &arguments.out {
+        Some(folder) => {
+            let identity =
+                identity(arguments, &question, &config, &asked, &policy, (&device, data, &sha256))?;
+            Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
+        }
+        None => None,
+    };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
-    let bars = Bars::default();
+    let progress = Kept { bars: Bars::default(), checkpoints };
     let model = match (&arguments.fitted, arguments.model) {
         (Some(folder), _) => fitted(&device, folder, &config)?,
         (None, Model::Bnn) => device
-            .run(|| fit(&device, data, &config, &question, &bars))
+            .run(|| fit(&device, data, &config, &question, &progress))
             .map_err(|e| about(&arguments.data, e))?,
     };
     let Asked { task, constraints, declared, notes, .. } = &asked;
-    let mut evaluation = evaluate_all(&device, data, &model, task, constraints, &policy, &question, &bars)?;
+    let mut evaluation =
+        evaluate_all(&device, data, &model, task, constraints, &policy, &question, &progress)?;
     evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
 
     let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
@@ -69,7 +84,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "version": env!("CARGO_PKG_VERSION"),
         "task": task.name,
         "declared": declared,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
+        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": sha256},
         "policy": policy.spec,
         "stochastic": arguments.acting.stochastic,
         "policy_noise": arguments.acting.policy_noise,
@@ -98,6 +113,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         files.extend(model.files(&device, folder.path())?);
         folder.write(&files)?;
     }
+    progress.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
     print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, &asked, arguments) })?;
     Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -160,7 +176,73 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
     }
 }
 
-fn search_config(arguments: &Evaluate) -> SearchConfig {
+/// Where unfinished work is kept, in the folder of `--out`.
+const UNFINISHED: &str = "unfinished";
+
+fn save_every(arguments: &Evaluate) -> Result<Duration> {
+    Duration::try_from_secs_f64(arguments.save_every).map_err(|_| {
+        Error::setting("save-every", arguments.save_every, "seconds, 0 or a positive, finite number")
+    })
+}
+
+/// All that decides what comes out: work that was kept under another identity is not this work.
+fn identity(
+    arguments: &Evaluate,
+    question: &Question,
+    config: &BnnConfig,
+    asked: &Asked,
+    policy: &Policy,
+    (device, data, sha256): (&Device, &Transitions, &str),
+) -> Result<BTreeMap<String, String>> {
+    let file = Path::new(&arguments.policy);
+    let model = match &arguments.fitted {
+        Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
+        None => json!(config).to_string(),
+    };
+    let constraints: Vec<String> =
+        asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
+    let values = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        // The same on any number of threads, but not on another kind of device.
+        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
+        ("data", sha256.to_owned()),
+        ("data.columns", arguments.data.columns.columns.join(" ")),
+        ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
+        ("policy", arguments.policy.clone()),
+        ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
+        ("policy.actions", actions_digest(device, data, policy)),
+        ("policy.stochastic", arguments.acting.stochastic.to_string()),
+        ("policy.noise", arguments.acting.policy_noise.to_string()),
+        ("task", format!("{} {}", asked.task.name, json!(asked.declared))),
+        ("task.details", sha256_of(format!("{:?}{:?}", asked.task, asked.constraints).as_bytes())),
+        ("constraints", constraints.join("; ")),
+        ("horizon", question.horizon.to_string()),
+        ("discount", question.discount.to_string()),
+        ("methods", question.methods.iter().map(|m| m.name()).collect::<Vec<_>>().join(",")),
+        ("delta", question.delta.to_string()),
+        ("beta", arguments.beta.clone()),
+        ("rollouts", question.rollouts.to_string()),
+        ("seed", question.seed.to_string()),
+        ("search", json!(question.search).to_string()),
+        ("model", model),
+    ];
+    Ok(values.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+/// What the policy does in the first of the logged states: other files beside it (a normaliser) have a say in it too.
+fn actions_digest(device: &Device, data: &Transitions, policy: &Policy) -> String {
+    let rows = data.len().min(256);
+    let states = device.upload(&data.states()[..rows * data.state_dim()]);
+    let mut actions = device.zeros(rows * data.action_dim());
+    policy.act(device, &states, &mut actions);
+    let bytes: Vec<u8> = device.download(&actions).iter().flat_map(|a| a.to_le_bytes()).collect();
+    sha256_of(&bytes)
+}
+
+fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
+    if let Some(path) = &arguments.search_config {
+        return settings(path, "a search", SearchConfig::validate);
+    }
     let config = match arguments.scale {
         Scale::Quick => SearchConfig::default(),
         Scale::Paper => SearchConfig::paper_scale(),
@@ -170,21 +252,23 @@ fn search_config(arguments: &Evaluate) -> SearchConfig {
         Adversary::Sac => Optimisers::Sac,
         Adversary::Pathwise => Optimisers::Pathwise,
     });
-    SearchConfig { optimisers, ..config }
+    Ok(SearchConfig { optimisers, ..config })
 }
 
 fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
-    let config = match &arguments.model_config {
-        Some(path) => {
-            let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
-            let config: BnnConfig = serde_json::from_slice(&bytes)
-                .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))?;
-            config.validate().map_err(|e| Error::file(path, e.to_string()))?;
-            config
-        }
-        None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
-        None => BnnConfig::default(),
-    };
+    match &arguments.model_config {
+        Some(path) => settings(path, "a model", BnnConfig::validate),
+        None if arguments.scale == Scale::Paper => Ok(BnnConfig::paper_scale()),
+        None => Ok(BnnConfig::default()),
+    }
+}
+
+/// Settings from a JSON file.
+fn settings<T: DeserializeOwned>(path: &Path, what: &str, validate: fn(&T) -> Result<()>) -> Result<T> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+    let config: T = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(path, format!("not settings of {what} in JSON: {e}")))?;
+    validate(&config).map_err(|e| Error::file(path, e.to_string()))?;
     Ok(config)
 }
 

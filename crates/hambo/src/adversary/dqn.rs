@@ -8,8 +8,9 @@
 
 use super::learning::Learning;
 use super::memory::{Memory, widths};
+use crate::checkpoint::Arrays;
 use crate::hallucination::Discrete;
-use crate::nn::Ensemble;
+use crate::nn::{Ensemble, restore_parts, store_parts};
 use crate::rl::{Dqn, DqnUpdate};
 use crate::rng::Stream;
 use crate::rollout::{Chooser, Propagation, Rollout, World};
@@ -24,8 +25,10 @@ pub struct DqnConfig {
     pub learning: Learning,
     /// Share of the networks that enters the target networks at every update.
     pub polyak: f32,
-    /// ε, the share of random choices, in the first and in the last round; between them it falls linearly.
+    /// ε, the share of random choices, at first and at last; between them it falls linearly.
     pub exploration: [f32; 2],
+    /// Rounds in which it falls. Those after them end when the lowest value has stopped falling.
+    pub exploration_rounds: usize,
     /// Converged: the lowest value did not improve during that many rounds.
     pub patience: usize,
 }
@@ -33,9 +36,10 @@ pub struct DqnConfig {
 impl Default for DqnConfig {
     fn default() -> Self {
         DqnConfig {
-            learning: Learning { rounds: 3, episodes: 250, updates: 250, ..Default::default() },
+            learning: Learning { rounds: 10, episodes: 250, updates: 250, ..Default::default() },
             polyak: 0.02,
             exploration: [1.0, 0.05],
+            exploration_rounds: 3,
             patience: 2,
         }
     }
@@ -44,7 +48,7 @@ impl Default for DqnConfig {
 impl DqnConfig {
     /// The rounds of the paper's experiments.
     pub fn paper_scale() -> Self {
-        DqnConfig { learning: Learning::default(), patience: 4, ..Default::default() }
+        DqnConfig { learning: Learning::default(), exploration_rounds: 12, patience: 4, ..Default::default() }
     }
 
     /// Checks every setting against its range.
@@ -63,7 +67,7 @@ impl DqnConfig {
 
     /// ε of a round.
     fn exploration_in(&self, round: usize) -> f32 {
-        let done = round as f32 / (self.learning.rounds.max(2) - 1) as f32;
+        let done = round as f32 / (self.exploration_rounds.max(2) - 1) as f32;
         self.exploration[0] + (self.exploration[1] - self.exploration[0]) * done.min(1.0)
     }
 }
@@ -75,6 +79,7 @@ pub(crate) struct DqnAdversary<'a> {
     dqn: Dqn,
     memory: Memory<u32>,
     round: usize,
+    updates: u32,
 }
 
 impl<'a> DqnAdversary<'a> {
@@ -96,6 +101,7 @@ impl<'a> DqnAdversary<'a> {
             memory: Memory::new(world, widths, learning)?,
             config: config.clone(),
             round: 0,
+            updates: 0,
         })
     }
 
@@ -109,10 +115,29 @@ impl<'a> DqnAdversary<'a> {
         let rollout = Rollout::new(self.world, Propagation::Chosen(chooser), starts);
         memory.collect(device, rollout, stream.child("episodes"), Rollout::members);
         let (stream, dqn) = (stream.child("updates"), &mut self.dqn);
-        self.config.learning.learn(device, memory, |device, replay, reward_scale| {
+        self.updates += self.config.learning.learn(device, memory, |device, replay, reward_scale| {
             dqn.draw(device, replay, reward_scale, stream);
             dqn.update(device);
         });
+    }
+
+    /// Adds all that the next round builds on.
+    pub fn store(&mut self, arrays: &mut Arrays) {
+        let device = self.world.device;
+        store_parts(device, self.dqn.parts(), arrays);
+        arrays.put("rounds", &[self.round as u32]);
+        arrays.put("updates", &[self.updates]);
+        self.memory.store(device, arrays);
+    }
+
+    /// Goes on from what was stored.
+    pub fn restore(&mut self, arrays: &Arrays) -> std::result::Result<(), String> {
+        let device = self.world.device;
+        restore_parts(device, self.dqn.parts(), arrays)?;
+        self.round = arrays.get_exactly::<u32>("rounds", 1)?[0] as usize;
+        self.updates = arrays.get_exactly("updates", 1)?[0];
+        self.dqn.set_updates(device, self.updates);
+        self.memory.restore(device, arrays)
     }
 
     /// The adversary as it stands, and the one that looks a step ahead.

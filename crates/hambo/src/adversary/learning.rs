@@ -57,18 +57,19 @@ impl Learning {
         Ok(())
     }
 
-    /// The gradient steps of a round, each on what `update` draws from the memory with rewards in its unit.
+    /// The gradient steps of a round, each on what `update` draws from the memory with rewards in its unit: their number.
     pub(super) fn learn<A: Number>(
         &self,
         device: &Device,
         memory: &mut Memory<A>,
         mut update: impl FnMut(&Device, &mut Replay<A>, &Buffer),
-    ) {
+    ) -> u32 {
         if memory.replay.is_empty() {
-            return; // every episode left the finite numbers at once
+            return 0; // every episode left the finite numbers at once
         }
         let reward_scale = device.upload(&[memory.reward_scale()]);
         let device = &device.fast();
         device.repeat(self.updates, || update(device, &mut memory.replay, &reward_scale));
+        self.updates as u32
     }
 }

@@ -7,6 +7,7 @@ mod memory;
 pub(crate) mod pathwise;
 mod portfolio;
 mod sac;
+mod saved;
 mod size;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,9 @@
 use super::learning::Learning;
 use super::memory::{Memory, widths};
 use crate::Result;
+use crate::checkpoint::Arrays;
 use crate::hallucination::{ConfidenceSet, Continuous};
+use crate::nn::{restore_parts, store_parts};
 use crate::rl::{Sac, SacUpdate};
 use crate::rng::Stream;
 use crate::rollout::{Explorer, Propagation, Rollout, World};
@@ -39,6 +41,7 @@ pub(crate) struct SacAdversary<'a> {
     learning: Learning,
     sac: Sac,
     memory: Memory<f32>,
+    updates: u32,
 }
 
 impl<'a> SacAdversary<'a> {
@@ -67,6 +70,7 @@ impl<'a> SacAdversary<'a> {
             sac: Sac::new(device, widths, &update, stream.child("initialisation"))?,
             memory: Memory::new(world, widths, learning)?,
             learning: learning.clone(),
+            updates: 0,
         })
     }
 
@@ -77,10 +81,27 @@ impl<'a> SacAdversary<'a> {
         let rollout = Rollout::new(self.world, Propagation::Explored(explorer), starts);
         memory.collect(device, rollout, stream.child("episodes"), Rollout::choices);
         let (stream, sac) = (stream.child("updates"), &mut self.sac);
-        self.learning.learn(device, memory, |device, replay, reward_scale| {
+        self.updates += self.learning.learn(device, memory, |device, replay, reward_scale| {
             sac.draw(device, replay, reward_scale, stream);
             sac.update(device);
         });
+    }
+
+    /// Adds all that the next round builds on.
+    pub fn store(&mut self, arrays: &mut Arrays) {
+        let device = self.world.device;
+        store_parts(device, self.sac.parts(), arrays);
+        arrays.put("updates", &[self.updates]);
+        self.memory.store(device, arrays);
+    }
+
+    /// Goes on from what was stored.
+    pub fn restore(&mut self, arrays: &Arrays) -> std::result::Result<(), String> {
+        let device = self.world.device;
+        restore_parts(device, self.sac.parts(), arrays)?;
+        self.updates = arrays.get_exactly("updates", 1)?[0];
+        self.sac.set_updates(device, self.updates);
+        self.memory.restore(device, arrays)
     }
 
     /// The adversary as it stands, without its noise: η = tanh μ(s, a).

@@ -92,7 +92,7 @@ fn run_with(beta: f64, config: &SearchConfig) -> SearchReport {
     let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, config, &data, Stream::new(3), &()).unwrap().1
+        search(&world, &set, config, &data, Stream::new(3), (&(), "")).unwrap().1
     })
 }
 

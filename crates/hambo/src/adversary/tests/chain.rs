@@ -69,7 +69,7 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
     let stream = Stream::new(5);
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, config, &data, stream, &()).unwrap().1
+        search_members(&world, config, &data, stream, (&(), "")).unwrap().1
     });
     // The same starts as the search is measured on.
     let starts = task.initial.sample(config.evaluation, &data, stream.child("fixed starts")).unwrap();
@@ -86,7 +86,10 @@ fn config() -> SearchConfig {
         hidden: vec![48, 48],
         ..Default::default()
     };
-    SearchConfig { dqn: DqnConfig { learning, polyak: 0.05, ..Default::default() }, ..Default::default() }
+    SearchConfig {
+        dqn: DqnConfig { learning, polyak: 0.05, exploration_rounds: 8, ..Default::default() },
+        ..Default::default()
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, &config, &no_data(), Stream::new(3), &()).unwrap().1
+        search(&world, &set, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
     });
     // Where the state goes, as with a known reward, and β σ_e of the reward itself in every step.
     let worst = worst_fall() + discounted(BETA * PAID_SPREAD);
@@ -92,7 +92,7 @@ fn members_carry_their_own_reward() {
     let config = SearchConfig { dqn, ..Default::default() };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, &config, &no_data(), Stream::new(3), &()).unwrap().1
+        search_members(&world, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
     });
     assert!(report.lowest <= report.lowest_of("constant"), "{report:?}");
 }
