@@ -89,6 +89,17 @@ impl<'a> Pathwise<'a> {
         returns
     }
 
+    /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.
+    pub fn parts<'b>(&'b mut self, adversary: &'b mut Continuous) -> [(&'static str, &'b mut Buffer); 3] {
+        let [mean, square] = self.optimiser.moments();
+        [("pathwise", &mut adversary.networks.params), ("adam.mean", mean), ("adam.square", square)]
+    }
+
+    /// Goes on as if `steps` descent steps had been made.
+    pub fn set_steps(&mut self, steps: usize) {
+        self.optimiser.set_steps(self.world.device, steps as u32);
+    }
+
     /// dJ/d(parameters) of every restart, for tests.
     #[cfg(test)]
     pub fn gradient(

@@ -7,6 +7,7 @@ mod choice;
 
 pub use choice::Chooser;
 
+use crate::checkpoint::Arrays;
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::{Dynamics, Frame};
 use crate::expression::Program;
@@ -97,6 +98,26 @@ impl Returns {
     pub fn one_member_each(&self, members: usize) -> Returns {
         let n = self.values.len() / members;
         self.select((0..n).map(|l| l % members * n + l).collect())
+    }
+
+    /// As it is kept in case that the work is interrupted.
+    pub(crate) fn stored(&self) -> Arrays {
+        let mut arrays = Arrays::default();
+        let flags = |which: &[bool]| which.iter().map(|&yes| u32::from(yes)).collect::<Vec<u32>>();
+        arrays.put("values", &self.values);
+        arrays.put("diverged", &flags(&self.diverged));
+        arrays.put("far", &flags(&self.far));
+        arrays
+    }
+
+    /// The same back.
+    pub(crate) fn restore(arrays: &Arrays) -> std::result::Result<Self, String> {
+        let values: Vec<f32> = arrays.get("values")?;
+        let flags = |name: &str| {
+            let flags: Vec<u32> = arrays.get_exactly(name, values.len())?;
+            Ok::<_, String>(flags.into_iter().map(|flag| flag != 0).collect())
+        };
+        Ok(Returns { diverged: flags("diverged")?, far: flags("far")?, values })
     }
 
     fn select(&self, rows: Vec<usize>) -> Returns {
