@@ -308,6 +308,9 @@ pub struct Collect {
     /// Number of transitions
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub steps: usize,
+    /// Steps after which an episode is cut [default: the environment's time limit]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub horizon: Option<usize>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,

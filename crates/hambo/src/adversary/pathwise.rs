@@ -209,7 +209,7 @@ mod tests {
         let device = Device::cpu(Some(2)).unwrap();
         let policy = Policy::read("builtin:swing-up").unwrap();
         let behaviour = Behaviour { policy: policy.clone(), noise: 1.0 };
-        let data = collect(&device, EnvName::Pendulum, &[behaviour], 600, Stream::new(3), &()).unwrap();
+        let data = collect(&device, EnvName::Pendulum, &[behaviour], 200, 600, Stream::new(3), &()).unwrap();
         let config = BnnConfig { particles: 3, hidden: vec![16, 16], steps: 300, ..Default::default() };
         let model = fit(&device, &data, &config, &Question::default(), &()).unwrap();
         let task = EnvName::Pendulum.task().unwrap();

@@ -432,6 +432,18 @@ impl<'a> Rollout<'a> {
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.infer(device, input, rows, &mut self.outputs);
+        match self.propagation {
+            Propagation::Shifted(Continuous { networks, .. }) => device.beside(|| {
+                let rows = self.rows / networks.shape.members;
+                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
+            }),
+            Propagation::Explored(explorer) => {
+                if let Some(exploration) = &mut self.exploration {
+                    device.beside(|| exploration.see(device, explorer.actor, &self.inputs));
+                }
+            }
+            _ => {}
+        }
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
         if !matches!(self.propagation, Propagation::Mean) {
@@ -452,15 +464,12 @@ impl<'a> Rollout<'a> {
             }
             Propagation::EachMember => Step::Own { noise },
             Propagation::Shifted(adversary) => {
-                let networks = &adversary.networks;
-                let rows = self.rows / networks.shape.members;
-                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
                 device.scale_columns(&self.reach, &mut self.shifts);
                 Step::Shifted(Shift { amount: &self.shifts, power: adversary.set.power, noise })
             }
             Propagation::Explored(explorer) => {
                 if let Some(exploration) = &mut self.exploration {
-                    exploration.draw(device, explorer.actor, &self.inputs, stream, &self.time);
+                    exploration.draw(device, stream, &self.time);
                     device.copy(&exploration.choices, &mut self.shifts);
                 }
                 device.scale_columns(&self.reach, &mut self.shifts);
@@ -543,8 +552,11 @@ impl Exploration {
         Exploration { outputs: room(2 * dims), noise: room(dims), choices: room(dims), log_probs: room(1) }
     }
 
-    fn draw(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer, stream: Stream, time: &Counter) {
+    fn see(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer) {
         actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
+    }
+
+    fn draw(&mut self, device: &Device, stream: Stream, time: &Counter) {
         device.normals(stream.child("exploration"), time, &mut self.noise);
         device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
     }
