@@ -179,6 +179,7 @@ pub(crate) struct World<'a> {
     pub units_out: [Buffer; 2],
     /// Smallest and largest action.
     pub bounds: [Buffer; 2],
+    policy_keeps_to_bounds: bool,
     /// The task's reward, of states as they are carried.
     pub reward: Program,
     /// And what ends an episode.
@@ -215,6 +216,9 @@ impl<'a> World<'a> {
             units_in: [device.upload(&inputs.mean), device.upload(&inputs.std)],
             units_out: [device.upload(&targets.std), device.upload(&targets.mean)],
             bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            policy_keeps_to_bounds: setting
+                .policy
+                .keeps_to(&setting.task.action_low, &setting.task.action_high),
             reward: setting.task.reward.widened(model.state_dim()),
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
             discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
@@ -258,7 +262,9 @@ impl<'a> World<'a> {
             Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
             None => self.setting.policy.act(self.device, seen, actions),
         }
-        self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        if !self.policy_keeps_to_bounds {
+            self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        }
     }
 
     /// Back through [`World::act`], whose result was `actions`: adds to `d_states`.

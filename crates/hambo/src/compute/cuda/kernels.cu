@@ -499,30 +499,26 @@ enum { RUNNING, ENDED, DIVERGED };
 
 __device__ __forceinline__ float saturating(float sum) { return fminf(fmaxf(sum, -LARGEST), LARGEST); }
 
+// A warp a row.
 KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
                float *returns, float *lowest, u32 *status) {
     in_order();
-    EACH(row, rows);
-    const float discount = discounts[*step];
-    if (status[row] == ENDED) return;
-    if (status[row] == RUNNING) {
-        const float reward = rewards[row];
-        if (finite(reward)) {
-            lowest[row] = fminf(lowest[row], reward);
-            returns[row] = saturating(returns[row] + discount * reward);
-            bool sound = true;
-            for (u32 c = 0; c < ds; c++) sound &= finite(next[row * ds + c]);
-            if (sound) {
-                for (u32 c = 0; c < ds; c++) states[row * ds + c] = next[row * ds + c];
-                if (ended && ended[row] != 0.0f) status[row] = ENDED;
-            } else {
-                status[row] = DIVERGED;
-            }
-            return;
-        }
-        status[row] = DIVERGED;
-    }
-    returns[row] = saturating(returns[row] + discount * (finite(lowest[row]) ? lowest[row] : -LARGEST));
+    EACH(i, 32 * rows);
+    const u32 row = i / 32, lane = i % 32;
+    const u32 was = status[row];
+    if (was == ENDED) return;
+    const float reward = rewards[row], low = lowest[row], sum = returns[row], discount = discounts[*step];
+    bool sound = was == RUNNING && finite(reward);
+    const bool paid = sound;
+    for (u32 c = lane; c < ds; c += 32) sound &= finite(next[row * ds + c]);
+    sound = __all_sync(0xffffffffu, sound);
+    if (sound)
+        for (u32 c = lane; c < ds; c += 32) states[row * ds + c] = next[row * ds + c];
+    if (lane) return;
+    if (paid) lowest[row] = fminf(low, reward);
+    returns[row] = saturating(sum + discount * (paid ? reward : finite(low) ? low : -LARGEST));
+    if (!sound) status[row] = DIVERGED;
+    else if (ended && ended[row] != 0.0f) status[row] = ENDED;
 }
 
 KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
@@ -688,6 +684,14 @@ __device__ __noinline__ float right_slope(u32 op, float x, float y, float value)
     }
 }
 
+// The tape, where all threads of a block read it fast.
+__device__ __forceinline__ const Instruction *near_tape(const Instruction *tape, u32 length) {
+    __shared__ Instruction near[LONGEST_TAPE];
+    for (u32 i = threadIdx.x; i < length; i += blockDim.x) near[i] = tape[i];
+    __syncthreads();
+    return near;
+}
+
 __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const Rows &rows, u32 row, float *values) {
     for (u32 i = 0; i < length; i++) {
         const Instruction now = tape[i];
@@ -703,6 +707,7 @@ __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const
 
 KERNEL evaluate(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows, float *out) {
     in_order();
+    tape = near_tape(tape, length);
     EACH(row, n);
     float values[LONGEST_TAPE];
     run_tape(tape, length, rows, row, values);
@@ -717,6 +722,7 @@ __device__ __forceinline__ void pass(float *adjoints, u32 to, float adjoint, flo
 KERNEL evaluate_gradient(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows,
                          const float *d_out, float *d_states, float *d_actions, float *d_next) {
     in_order();
+    tape = near_tape(tape, length);
     EACH(row, n);
     float values[LONGEST_TAPE], adjoints[LONGEST_TAPE];
     run_tape(tape, length, rows, row, values);
