@@ -149,6 +149,10 @@ pub struct Evaluate {
     /// number
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
+    /// What searches for ca's adversary: pathwise (back-propagation through the model), sac (the paper's, 12 rounds), or
+    /// both, the portfolio [default: pathwise, at --scale paper the portfolio]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub adversary: Option<Adversary>,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,
@@ -161,22 +165,36 @@ pub struct Evaluate {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Effort: quick, or paper (model: 8,000 or 30,000 steps; da1: 3 or 12 rounds of DQN; ca: with 12 rounds
+    /// Effort: quick, or paper (model: 8,000 or 30,000 steps; da1: 3 to 10 quick rounds of DQN or 12 long ones; ca: with 12 rounds
     /// of SAC as a second opinion)
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Settings of the model as a JSON file; what it does not name keeps its default
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
+    /// Settings of the searches for adversaries as a JSON file, with the names that the result has under "search"; what it
+    /// does not name keeps its default
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scale", "adversary"])]
+    pub search_config: Option<PathBuf>,
     /// Use the model that an earlier run wrote to its --out instead of training one
     #[arg(long, value_name = "DIR", conflicts_with = "model_config")]
     pub fitted: Option<PathBuf>,
     /// Go on although a column of the data never changes
     #[arg(long)]
     pub allow_constant: bool,
-    /// Folder for result.json and the fitted model
+    /// Folder for result.json and the fitted model; unfinished work is kept there, and the same command again goes on
+    /// where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Seconds from one saving of unfinished work to the next
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5.0,
+        allow_negative_numbers = true,
+        requires = "out"
+    )]
+    pub save_every: f64,
     #[command(flatten)]
     pub machine: Machine,
     /// Print one JSON object
@@ -297,6 +315,9 @@ pub struct Collect {
     /// Number of transitions
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub steps: usize,
+    /// Steps after which an episode is cut [default: the environment's time limit]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub horizon: Option<usize>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
@@ -429,6 +450,13 @@ pub enum Model {
     Bnn,
     /// Gaussian process, for up to some thousand transitions
     Gp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Adversary {
+    Portfolio,
+    Sac,
+    Pathwise,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -247,12 +247,12 @@ pub fn evaluate_all(
     let stream = Stream::new(question.seed).child("support");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let support = support(device, data, model, setting, &starts, stream);
-    let bounds = bound(device, data, model, task, policy, &question, progress)?;
+    let bounds = bound(device, data, model, (task, 0), policy, &question, progress)?;
     let mut warnings: Vec<String> = support.warning().into_iter().chain(model_warnings(model)).collect();
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
-    for Constraint { task, threshold } in constraints {
-        let bounds = bound(device, data, model, task, policy, &question, progress)?;
+    for (index, Constraint { task, threshold }) in constraints.iter().enumerate() {
+        let bounds = bound(device, data, model, (task, index + 1), policy, &question, progress)?;
         let own = bounds.warnings(model, &question).into_iter();
         warnings.extend(own.map(|warning| format!("{}: {warning}", task.name)));
         let lower_bound = bounds.estimates.first().and_then(|e| e.lower_bound);
@@ -326,11 +326,12 @@ struct Bounds {
     search_members: Option<SearchReport>,
 }
 
+/// `index` tells the task from the others in the names under which unfinished work is kept.
 fn bound(
     device: &Device,
     data: &Transitions,
     model: &dyn Dynamics,
-    task: &Task,
+    (task, index): (&Task, usize),
     policy: &Policy,
     question: &Question,
     progress: &dyn Progress,
@@ -338,13 +339,23 @@ fn bound(
     let stream = Stream::new(question.seed).child("rollouts");
     let starts = task.initial.sample(question.rollouts, data, question.starts_stream())?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
-    let roll = |propagation: Propagation<'_>| {
-        rollout(device, model, &setting, propagation, &starts, stream.child("transitions"), progress)
+    let roll = |name: &str, propagation: Propagation<'_>| {
+        let name = format!("{index}-{name}");
+        if let Some(saved) = progress.take_up(&name)? {
+            return saved.read(Returns::restore);
+        }
+        let noise = stream.child("transitions");
+        let returns = rollout(device, model, &setting, propagation, &starts, noise, progress);
+        progress.keep(&name, || device.check().map(|()| returns.stored()))?;
+        Ok::<_, Error>(returns)
     };
 
     let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
-    let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
+    let mut each = || match &each_member {
+        Some(returns) => Ok::<_, Error>(returns.clone()),
+        None => Ok(each_member.insert(roll("particles", Propagation::EachMember)?).clone()),
+    };
     let mut estimates = Vec::with_capacity(question.methods.len());
     let (mut set_report, mut search_report, mut members_report) = (None, None, None);
     for &method in &question.methods {
@@ -353,14 +364,15 @@ fn bound(
                 model.check_data(data)?;
                 let stream = stream.child("adversary");
                 let share = (1.0 - MONTE_CARLO_SHARE) * question.delta;
+                let name = format!("{index}-search-ca");
                 let (set, (adversary, report)) = device.run(|| {
                     let world = World::new(device, model, setting);
                     let (set, set_report) = confidence_set(&world, data, question.beta, share, progress)?;
-                    let found = search(&world, &set, &question.search, data, stream, progress)?;
+                    let found = search(&world, &set, &question.search, data, stream, (progress, &name))?;
                     Ok::<_, Error>((set_report, found))
                 })?;
                 set_report = Some(set);
-                let returns = roll(Propagation::Shifted(&adversary));
+                let returns = roll("ca", Propagation::Shifted(&adversary))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 search_report = Some(report);
                 estimate
@@ -369,19 +381,20 @@ fn bound(
                 let stream = stream.child("discrete adversary");
                 let (adversary, report) = device.run(|| {
                     let world = World::new(device, model, setting);
-                    search_members(&world, &question.search, data, stream, progress)
+                    let name = format!("{index}-search-da1");
+                    search_members(&world, &question.search, data, stream, (progress, &name))
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
-                let returns = roll(Propagation::Chosen(greedy));
+                let returns = roll("da1", Propagation::Chosen(greedy))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 members_report = Some(report);
                 estimate
             }
-            Method::DaInf => dainf(&each(), members, question.delta),
-            Method::TsInf => neutral(method, &each().one_member_each(members)),
-            Method::Ds => neutral(method, &roll(Propagation::Moments)),
-            Method::Ts1 => neutral(method, &roll(Propagation::DrawEveryStep)),
-            Method::Mean => neutral(method, &roll(Propagation::Mean)),
+            Method::DaInf => dainf(&each()?, members, question.delta),
+            Method::TsInf => neutral(method, &each()?.one_member_each(members)),
+            Method::Ds => neutral(method, &roll("ds", Propagation::Moments)?),
+            Method::Ts1 => neutral(method, &roll("ts1", Propagation::DrawEveryStep)?),
+            Method::Mean => neutral(method, &roll("mean", Propagation::Mean)?),
         });
     }
     Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report })

@@ -8,8 +8,9 @@
 pub mod error;
 pub mod rng;
 pub mod stats;
-pub mod progress;
 pub mod files;
+pub mod checkpoint;
+pub mod progress;
 pub mod expression;
 pub mod compute;
 pub mod nn;

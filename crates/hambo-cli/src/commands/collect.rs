@@ -19,13 +19,15 @@ pub fn run(arguments: &Collect) -> Outcome {
     }
     let device = device_beside_simulator(&arguments.machine)?;
     let stream = Stream::new(arguments.seed).child("collection");
-    let data =
-        device.run(|| collect(&device, env, &behaviours, arguments.steps, stream, &Bars::default()))?;
+    let horizon = arguments.horizon.unwrap_or(env.time_limit());
+    let data = device
+        .run(|| collect(&device, env, &behaviours, horizon, arguments.steps, stream, &Bars::default()))?;
     let noise: Vec<String> = arguments.noise.iter().map(f64::to_string).collect();
     let mut attributes = vec![
         ("env", env.name().to_owned()),
         ("policy", arguments.policy.join(" ")),
         ("noise", noise.join(" ")),
+        ("horizon", horizon.to_string()),
         ("seed", arguments.seed.to_string()),
         ("made_by", concat!("hambo ", env!("CARGO_PKG_VERSION")).to_owned()),
     ];

@@ -29,7 +29,15 @@ pub fn run(arguments: &Demo) -> Outcome {
     let stream = Stream::new(arguments.seed);
     let task = ENV.task()?;
     let behaviour = Behaviour { policy: Policy::read(SAFE)?, noise: NOISE };
-    let data = collect(&device, ENV, &[behaviour], TRANSITIONS, stream.child("collection"), &bars)?;
+    let data = collect(
+        &device,
+        ENV,
+        &[behaviour],
+        ENV.time_limit(),
+        TRANSITIONS,
+        stream.child("collection"),
+        &bars,
+    )?;
 
     let question = Question {
         horizon: ENV.time_limit(),

@@ -1,24 +1,29 @@
 //! `hambo evaluate`
 
 use super::{Outcome, SCHEMA, device, policy};
-use crate::arguments::{Data, Evaluate, Model, Scale};
+use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
-use crate::output::{Bars, number, print, table};
-use hambo::adversary::{Beta, SearchConfig};
+use crate::output::{Bars, Kept, number, print, table};
+use hambo::adversary::{Beta, Optimisers, SearchConfig};
+use hambo::checkpoint::Checkpoints;
 use hambo::compute::Device;
 use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{self, BnnConfig, Dynamics, GpConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit, fit_gp};
+use hambo::files::{sha256 as sha256_of_file, sha256_of};
+use hambo::policy::Policy;
+use hambo::progress::Progress;
 use hambo::task::{Asked, Declaration, Task};
 use hambo::theory::{Known, TheoryReport};
 use hambo::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub fn run(arguments: &Evaluate) -> Outcome {
     let start = Instant::now();
@@ -35,10 +40,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
             norm_bound: arguments.gp.norm_bound,
             lipschitz: arguments.gp.lipschitz.as_deref().and_then(|l| l.try_into().ok()),
         },
-        search: match arguments.scale {
-            Scale::Quick => SearchConfig::default(),
-            Scale::Paper => SearchConfig::paper_scale(),
-        },
+        search: search_config(arguments)?,
     };
     question.validate()?;
     let declaration = declaration(arguments)?;
@@ -57,12 +59,21 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
     let learns_reward = tasks().any(|task| task.learns_reward());
     config.extend(learns_reward, &asked.angles);
+    let sha256 = digest(&arguments.data.paths)?;
+    let checkpoints = match &arguments.out {
+        Some(folder) => {
+            let identity =
+                identity(arguments, &question, &config, &asked, &policy, (&device, data, &sha256))?;
+            Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
+        }
+        None => None,
+    };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
-    let bars = Bars::default();
+    let progress = Kept { bars: Bars::default(), checkpoints };
     let model = match &arguments.fitted {
         Some(folder) => fitted(&device, folder, learns_reward, &config)?,
-        None => config.fit(&device, data, &question, &bars).map_err(|e| about(&arguments.data, e))?,
+        None => config.fit(&device, data, &question, &progress).map_err(|e| about(&arguments.data, e))?,
     };
     // What was not asked for by name is what the model can answer.
     if arguments.method.as_deref().is_none_or(|text| text == "all") && !model.has_particles() {
@@ -70,7 +81,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     }
     let Asked { task, constraints, declared, notes, .. } = &asked;
     let mut evaluation =
-        evaluate_all(&device, data, model.as_ref(), task, constraints, &policy, &question, &bars)?;
+        evaluate_all(&device, data, model.as_ref(), task, constraints, &policy, &question, &progress)?;
     evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
 
     let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
@@ -81,7 +92,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "version": env!("CARGO_PKG_VERSION"),
         "task": task.name,
         "declared": declared,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
+        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": sha256},
         "policy": policy.spec,
         "stochastic": arguments.acting.stochastic,
         "policy_noise": arguments.acting.policy_noise,
@@ -99,6 +110,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "theory": evaluation.theory,
         "support": evaluation.support,
         "confidence_set": evaluation.set,
+        "search": question.search,
         "adversary": evaluation.search,
         "adversary_da1": evaluation.search_members,
         "warnings": evaluation.warnings,
@@ -110,6 +122,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         files.extend(model.files(&device, folder.path())?);
         folder.write(&files)?;
     }
+    progress.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
     print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, &asked, arguments) })?;
     Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -150,25 +163,31 @@ enum Settings {
 impl Settings {
     fn of(arguments: &Evaluate) -> Result<Self> {
         let path = arguments.model_config.as_deref();
-        let settings = match arguments.model {
-            Model::Bnn => Settings::Bnn(match arguments.scale {
-                Scale::Paper if path.is_none() => BnnConfig::paper_scale(),
-                _ => settings_file(path)?,
+        Ok(match arguments.model {
+            Model::Bnn => Settings::Bnn(match path {
+                Some(path) => settings(path, "a model", BnnConfig::validate)?,
+                None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
+                None => BnnConfig::default(),
             }),
             Model::Gp => {
-                let config: GpConfig = settings_file(path)?;
-                Settings::Gp(GpConfig { subset: arguments.gp.gp_rows.or(config.subset), ..config })
+                let config = match path {
+                    Some(path) => settings(path, "a model", GpConfig::validate)?,
+                    None => GpConfig::default(),
+                };
+                let config = GpConfig { subset: arguments.gp.gp_rows.or(config.subset), ..config };
+                config.validate()?;
+                Settings::Gp(config)
             }
-        };
-        let checked = match &settings {
-            Settings::Bnn(config) => config.validate(),
-            Settings::Gp(config) => config.validate(),
-        };
-        checked.map_err(|e| match path {
-            Some(path) => Error::file(path, e.to_string()),
-            None => e,
-        })?;
-        Ok(settings)
+        })
+    }
+
+    /// All of them, as text.
+    fn text(&self) -> String {
+        match self {
+            Settings::Bnn(config) => json!({"bnn": config}),
+            Settings::Gp(config) => json!({"gp": config}),
+        }
+        .to_string()
     }
 
     /// Adds what the task asks for.
@@ -193,11 +212,11 @@ impl Settings {
         device: &Device,
         data: &Transitions,
         question: &Question,
-        bars: &Bars,
+        progress: &dyn Progress,
     ) -> Result<Box<dyn Dynamics>> {
         Ok(match self {
-            Settings::Bnn(config) => Box::new(device.run(|| fit(device, data, config, question, bars))?),
-            Settings::Gp(config) => Box::new(fit_gp(device, data, config, question, bars)?),
+            Settings::Bnn(config) => Box::new(device.run(|| fit(device, data, config, question, progress))?),
+            Settings::Gp(config) => Box::new(fit_gp(device, data, config, question, progress)?),
         })
     }
 }
@@ -246,12 +265,93 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
     }
 }
 
-/// Settings in a JSON file, or the default ones.
-fn settings_file<C: DeserializeOwned + Default>(path: Option<&Path>) -> Result<C> {
-    let Some(path) = path else { return Ok(C::default()) };
+/// Where unfinished work is kept, in the folder of `--out`.
+const UNFINISHED: &str = "unfinished";
+
+fn save_every(arguments: &Evaluate) -> Result<Duration> {
+    Duration::try_from_secs_f64(arguments.save_every).map_err(|_| {
+        Error::setting("save-every", arguments.save_every, "seconds, 0 or a positive, finite number")
+    })
+}
+
+/// All that decides what comes out: work that was kept under another identity is not this work.
+fn identity(
+    arguments: &Evaluate,
+    question: &Question,
+    config: &Settings,
+    asked: &Asked,
+    policy: &Policy,
+    (device, data, sha256): (&Device, &Transitions, &str),
+) -> Result<BTreeMap<String, String>> {
+    let file = Path::new(&arguments.policy);
+    let model = match &arguments.fitted {
+        Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
+        None => config.text(),
+    };
+    let constraints: Vec<String> =
+        asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
+    let values = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        // The same on any number of threads, but not on another kind of device.
+        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
+        ("data", sha256.to_owned()),
+        ("data.columns", arguments.data.columns.columns.join(" ")),
+        ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
+        ("policy", arguments.policy.clone()),
+        ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
+        ("policy.actions", actions_digest(device, data, policy)),
+        ("policy.stochastic", arguments.acting.stochastic.to_string()),
+        ("policy.noise", arguments.acting.policy_noise.to_string()),
+        ("task", format!("{} {}", asked.task.name, json!(asked.declared))),
+        ("task.details", sha256_of(format!("{:?}{:?}", asked.task, asked.constraints).as_bytes())),
+        ("constraints", constraints.join("; ")),
+        ("horizon", question.horizon.to_string()),
+        ("discount", question.discount.to_string()),
+        ("methods", question.methods.iter().map(|m| m.name()).collect::<Vec<_>>().join(",")),
+        ("delta", question.delta.to_string()),
+        ("beta", arguments.beta.clone()),
+        ("theory", format!("{:?}", question.known)),
+        ("rollouts", question.rollouts.to_string()),
+        ("seed", question.seed.to_string()),
+        ("search", json!(question.search).to_string()),
+        ("model", model),
+    ];
+    Ok(values.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+/// What the policy does in the first of the logged states: other files beside it (a normaliser) have a say in it too.
+fn actions_digest(device: &Device, data: &Transitions, policy: &Policy) -> String {
+    let rows = data.len().min(256);
+    let states = device.upload(&data.states()[..rows * data.state_dim()]);
+    let mut actions = device.zeros(rows * data.action_dim());
+    policy.act(device, &states, &mut actions);
+    let bytes: Vec<u8> = device.download(&actions).iter().flat_map(|a| a.to_le_bytes()).collect();
+    sha256_of(&bytes)
+}
+
+fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
+    if let Some(path) = &arguments.search_config {
+        return settings(path, "a search", SearchConfig::validate);
+    }
+    let config = match arguments.scale {
+        Scale::Quick => SearchConfig::default(),
+        Scale::Paper => SearchConfig::paper_scale(),
+    };
+    let optimisers = arguments.adversary.map_or(config.optimisers, |adversary| match adversary {
+        Adversary::Portfolio => Optimisers::Portfolio,
+        Adversary::Sac => Optimisers::Sac,
+        Adversary::Pathwise => Optimisers::Pathwise,
+    });
+    Ok(SearchConfig { optimisers, ..config })
+}
+
+/// Settings from a JSON file.
+fn settings<T: DeserializeOwned>(path: &Path, what: &str, validate: fn(&T) -> Result<()>) -> Result<T> {
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))
+    let config: T = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(path, format!("not settings of {what} in JSON: {e}")))?;
+    validate(&config).map_err(|e| Error::file(path, e.to_string()))?;
+    Ok(config)
 }
 
 fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {

@@ -8,6 +8,7 @@ mod disk;
 mod evaluate;
 mod gp;
 mod policies;
+mod resume;
 mod simple;
 mod tasks;
 

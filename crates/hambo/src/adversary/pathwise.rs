@@ -89,6 +89,17 @@ impl<'a> Pathwise<'a> {
         returns
     }
 
+    /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.
+    pub fn parts<'b>(&'b mut self, adversary: &'b mut Continuous) -> [(&'static str, &'b mut Buffer); 3] {
+        let [mean, square] = self.optimiser.moments();
+        [("pathwise", &mut adversary.networks.params), ("adam.mean", mean), ("adam.square", square)]
+    }
+
+    /// Goes on as if `steps` descent steps had been made.
+    pub fn set_steps(&mut self, steps: usize) {
+        self.optimiser.set_steps(self.world.device, steps as u32);
+    }
+
     /// dJ/d(parameters) of every restart, for tests.
     #[cfg(test)]
     pub fn gradient(
@@ -198,7 +209,7 @@ mod tests {
         let device = Device::cpu(Some(2)).unwrap();
         let policy = Policy::read("builtin:swing-up").unwrap();
         let behaviour = Behaviour { policy: policy.clone(), noise: 1.0 };
-        let data = collect(&device, EnvName::Pendulum, &[behaviour], 600, Stream::new(3), &()).unwrap();
+        let data = collect(&device, EnvName::Pendulum, &[behaviour], 200, 600, Stream::new(3), &()).unwrap();
         let config = BnnConfig { particles: 3, hidden: vec![16, 16], steps: 300, ..Default::default() };
         let model = fit(&device, &data, &config, &Question::default(), &()).unwrap();
         let task = EnvName::Pendulum.task().unwrap();

@@ -4,6 +4,7 @@
 //! So a pair is left out wherever the log does not show that both rows belong to the same episode.
 
 use super::Columns;
+use super::memory::room;
 use std::ops::Range;
 
 /// Change of state, in typical changes (root mean square over the columns), from which two rows are not taken
@@ -119,7 +120,8 @@ fn mark_jumps(states: &[f32], width: usize, last: &mut [bool]) -> usize {
 
 /// Equal up to what storing one of the two in another precision can change.
 fn nearly_equal(a: &[f32], b: &[f32]) -> bool {
-    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + a.abs()))
+    // Nearly all are the same numbers, which is quickly seen.
+    a == b || a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + a.abs()))
 }
 
 /// How many rows are chosen, and how many of these are terminal.
@@ -164,15 +166,22 @@ fn keep_rows(columns: &mut Columns, keep: &[bool], last: &[bool]) {
     let width = columns.state_dim;
     match columns.next_states.is_empty() {
         true => {
-            let mut next = Vec::with_capacity(kept * width);
-            runs.iter().for_each(|r| {
-                next.extend_from_slice(&columns.states[(r.start + 1) * width..(r.end + 1) * width])
-            });
+            let mut next = room(kept * width);
+            let states = &mut columns.states;
+            // Both in one pass over what is too large for a processor's own memory.
+            for run in &runs {
+                let to = next.len();
+                next.extend_from_slice(&states[(run.start + 1) * width..(run.end + 1) * width]);
+                states.copy_within(run.start * width..run.end * width, to);
+            }
+            states.truncate(next.len());
             columns.next_states = next;
         }
-        false => keep_runs(&mut columns.next_states, width, &runs),
+        false => {
+            keep_runs(&mut columns.next_states, width, &runs);
+            keep_runs(&mut columns.states, width, &runs);
+        }
     }
-    keep_runs(&mut columns.states, width, &runs);
     keep_runs(&mut columns.actions, columns.action_dim, &runs);
     keep_runs(&mut columns.rewards, 1, &runs);
     keep_runs(&mut columns.terminals, 1, &runs);

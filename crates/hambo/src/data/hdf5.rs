@@ -2,6 +2,7 @@
 //! file and the field. Some 85 000 damaged files made the reader beneath fail in words but never panic, so
 //! nothing here catches panics.
 
+use super::memory::zeros;
 use super::transitions::first_not_finite;
 use crate::{Error, Result};
 use rust_hdf5::types::H5Type;
@@ -17,6 +18,11 @@ pub(crate) const FREE_BYTES: u64 = 64 << 20;
 const DEEPEST_GROUP: usize = 16;
 /// Numbers converted at a time, so that a float64 file needs no float64 copy of itself in memory.
 const BLOCK: usize = 1 << 18;
+/// Numbers read at a time where none are converted: few enough for a processor's own memory, so many that the call costs
+/// nothing.
+const PIECE: usize = 1 << 16;
+/// Numbers in a chunk that is worth a look of its own.
+const SMALLEST_CHUNK: usize = 1 << 12;
 
 /// One dataset of an HDF5 file, one array of an NPZ file, or one column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,49 +240,97 @@ impl Field<'_> {
     /// All numbers, row by row, as float32. Integers are converted; what is not finite in float32 is an error.
     pub(crate) fn read(&self) -> Result<Vec<f32>> {
         let fail = |e| self.source.error(&self.name, e);
-        let mut values = Vec::new();
-        if self.dataset.datatype().map_err(fail)? == f32::hdf5_type() {
-            // As it lies in memory: nothing to convert, and no slice after slice to look for.
-            values = vec![0.0; self.rows * self.width];
+        let mut values = zeros(self.rows * self.width);
+        let is_float32 = self.dataset.datatype().map_err(fail)? == f32::hdf5_type();
+        let finite = if is_float32 && self.is_in_pieces()? {
+            self.read_pieces(&mut values)?
+        } else if is_float32 {
+            // As it lies in memory: nothing to convert.
             self.dataset.read_raw_into(&mut values).map_err(fail)?;
+            first_not_finite(&values).is_none()
         } else {
-            values.reserve_exact(self.rows * self.width);
+            let mut rest = &mut values[..];
             self.read_blocks(|block| {
-                values.extend_from_slice(block);
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(block.len());
+                now.copy_from_slice(block);
+                rest = later;
                 Ok(())
             })?;
+            first_not_finite(&values).is_none()
+        };
+        if finite || self.source.keep_not_finite {
+            return Ok(values);
         }
-        match first_not_finite(&values).filter(|_| !self.source.keep_not_finite) {
-            None => Ok(values),
-            Some(i) => Err(self.source.problem(format!(
-                "`{}` in row {}, column {} is not a finite float32 number: remove or repair such rows",
-                self.name,
-                i / self.width,
-                i % self.width
-            ))),
+        let i = first_not_finite(&values).unwrap_or(0);
+        Err(self.source.problem(format!(
+            "`{}` in row {}, column {} is not a finite float32 number: remove or repair such rows",
+            self.name,
+            i / self.width,
+            i % self.width
+        )))
+    }
+
+    /// Whether it lies in the file as it is, not in chunks so small that looking for each takes longest.
+    fn is_in_pieces(&self) -> Result<bool> {
+        let filters = self.dataset.filters().map_err(|e| self.source.error(&self.name, e))?;
+        let chunk = self.dataset.chunk_dims();
+        Ok(filters.is_empty() && chunk.is_none_or(|c| c.iter().product::<usize>() >= SMALLEST_CHUNK))
+    }
+
+    /// Fills `values` from such a dataset piece by piece, each as it lies in the file: rows, or one chunk. Says whether all are finite, each piece being looked at while the processor still has it at hand.
+    fn read_pieces(&self, values: &mut [f32]) -> Result<bool> {
+        let fail = |e| self.source.error(&self.name, e);
+        let chunk = self.dataset.chunk_dims();
+        let (rows, columns) = match chunk.as_deref() {
+            Some(&[rows, columns]) if columns < self.width => (rows.clamp(1, self.rows), columns.max(1)),
+            _ => (PIECE.div_ceil(self.width), self.width),
+        };
+        let mut finite = true;
+        let mut piece = Vec::new(); // of a chunk that is narrower than the rows
+        for (band, values) in values.chunks_mut(rows * self.width).enumerate() {
+            let count = values.len() / self.width;
+            for column in (0..self.width).step_by(columns) {
+                let width = columns.min(self.width - column);
+                let (starts, counts) = ([band * rows, column], [count, width]);
+                let (starts, counts) = (&starts[..self.rank], &counts[..self.rank]);
+                if width == self.width {
+                    self.dataset.read_slice_into(values, starts, counts).map_err(fail)?;
+                    finite &= first_not_finite(values).is_none();
+                    continue;
+                }
+                piece.resize(count * width, 0.0);
+                self.dataset.read_slice_into(&mut piece, starts, counts).map_err(fail)?;
+                finite &= first_not_finite(&piece).is_none();
+                for (row, part) in values.chunks_exact_mut(self.width).zip(piece.chunks_exact(width)) {
+                    row[column..column + width].copy_from_slice(part);
+                }
+            }
         }
+        Ok(finite)
     }
 
     /// All values as yes or no: bool, or numbers that are 0 or 1.
     pub(crate) fn read_flags(&self) -> Result<Vec<bool>> {
         let datatype = self.dataset.datatype().map_err(|e| self.source.error(&self.name, e))?;
-        let mut flags = Vec::with_capacity(self.rows);
-        let mut push = |value: f32| {
-            if value != 0.0 && value != 1.0 {
-                let (name, row) = (&self.name, flags.len());
-                return Err(self
-                    .source
-                    .problem(format!("`{name}` is {value} in row {row}: expected 0 or 1")));
-            }
-            flags.push(value == 1.0);
-            Ok(())
+        let wrong = |value: f32, row: usize| {
+            self.source.problem(format!("`{}` is {value} in row {row}: expected 0 or 1", self.name))
         };
+        let mut flags = Vec::with_capacity(self.rows);
         if is_bool(&datatype) {
             // One byte each, so no byte order or width can be mistaken; enumerations are no numbers to the reader.
             let bytes = self.dataset.read_raw_bytes().map_err(|e| self.source.error(&self.name, e))?;
-            bytes.iter().try_for_each(|&b| push(f32::from(b)))?;
+            if let Some(row) = bytes.iter().position(|b| *b > 1) {
+                return Err(wrong(f32::from(bytes[row]), row));
+            }
+            flags.extend(bytes.iter().map(|b| *b == 1));
         } else {
-            self.read_blocks(|block| block.iter().try_for_each(|&v| push(v)))?;
+            self.read_blocks(|block| {
+                if let Some(i) = block.iter().position(|v| *v != 0.0 && *v != 1.0) {
+                    return Err(wrong(block[i], flags.len() + i));
+                }
+                flags.extend(block.iter().map(|v| *v == 1.0));
+                Ok(())
+            })?;
         }
         match flags.len() == self.rows {
             true => Ok(flags),

@@ -6,6 +6,7 @@ mod d4rl;
 mod episodes;
 mod hdf5;
 mod log;
+mod memory;
 mod minari;
 mod npy;
 mod npz;

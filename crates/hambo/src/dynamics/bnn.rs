@@ -4,9 +4,10 @@
 use super::calibration::{calibration_error, recalibrate};
 use super::frame::{Frame, Target, check_target};
 use super::{Dynamics, ModelReport, Pass};
+use crate::checkpoint::Arrays;
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
 use crate::data::{Split, Transitions, check_holdout};
-use crate::nn::{Ensemble, Optimiser, Trace};
+use crate::nn::{Ensemble, Optimiser, Trace, restore_parts, store_parts};
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
@@ -150,6 +151,8 @@ pub struct Bnn {
     pub(super) held_out: Split,
 }
 
+/// The name under which a training is kept.
+const TRAINING: &str = "training";
 /// Held-out rows that are looked at while training.
 const VALIDATION_ROWS: usize = 5_000;
 
@@ -276,9 +279,23 @@ impl Bnn {
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
+        if let Some(saved) = progress.take_up(TRAINING)? {
+            saved.read(|arrays| {
+                restore_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), arrays)?;
+                self.report.validation_nll = arrays.get_exactly("validation_nll", members)?;
+                let steps: Vec<u32> = arrays.get_exactly("steps", 2)?;
+                (self.report.steps, last_improvement) = (steps[0], steps[1]);
+                Ok(())
+            })?;
+            optimiser.set_steps(device, self.report.steps);
+        }
         let fast = &device.fast();
-        let mut done = 0;
+        let mut done = self.report.steps;
         while done < config.steps {
+            if done.saturating_sub(last_improvement) >= config.patience {
+                self.report.stopped_early = true;
+                break;
+            }
             let steps = config.check_every.min(config.steps - done);
             fast.repeat(steps as usize, || {
                 fast.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
@@ -313,10 +330,13 @@ impl Bnn {
             let mean = nll.iter().sum::<f64>() / members as f64;
             let note = format!("held-out NLL {mean:.3}");
             progress.report("training", done as usize, config.steps as usize, &note);
-            if done - last_improvement >= config.patience {
-                self.report.stopped_early = true;
-                break;
-            }
+            progress.keep(TRAINING, || {
+                let mut arrays = Arrays::default();
+                store_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), &mut arrays);
+                arrays.put("validation_nll", &self.report.validation_nll);
+                arrays.put("steps", &[done, last_improvement]);
+                device.check().map(|()| arrays)
+            })?;
         }
         // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
         self.ensemble.params = best;
@@ -403,6 +423,16 @@ impl Dynamics for Bnn {
     fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         self.to_files(device, folder)
     }
+}
+
+/// What the next training steps build on, by name.
+fn kept_parts<'b>(
+    ensemble: &'b mut Ensemble,
+    best: &'b mut Buffer,
+    optimiser: &'b mut Optimiser,
+) -> [(&'static str, &'b mut Buffer); 4] {
+    let [mean, square] = optimiser.moments();
+    [("params", &mut ensemble.params), ("best", best), ("adam.mean", mean), ("adam.square", square)]
 }
 
 /// A pass through all networks.

@@ -228,13 +228,13 @@ pub struct Behaviour {
     pub noise: f64,
 }
 
-/// Exactly `steps` transitions; episodes go to the behaviours in turn and end at the environment's time
-/// limit, in a terminal state, or before a step at which the simulator broke down. The last one is cut where the data
-/// are full.
+/// Exactly `steps` transitions; episodes go to the behaviours in turn and end after `horizon` steps, in a terminal state,
+/// or before a step at which the simulator broke down. The last one is cut where the data are full.
 pub fn collect(
     device: &Device,
     env: EnvName,
     behaviours: &[Behaviour],
+    horizon: usize,
     steps: usize,
     stream: Stream,
     progress: &dyn Progress,
@@ -242,6 +242,9 @@ pub fn collect(
     let task = env.task()?;
     if !(2..=MOST_STEPS).contains(&steps) {
         return Err(Error::setting("steps", steps, format!("2 to {MOST_STEPS} transitions")));
+    }
+    if horizon == 0 {
+        return Err(Error::setting("horizon", horizon, "at least 1 step an episode"));
     }
     for behaviour in behaviours {
         behaviour.policy.check_task(&task)?;
@@ -254,13 +257,13 @@ pub fn collect(
     while data.rewards.len() < steps {
         let before = data.rewards.len();
         // As many episodes as are needed even if none ends early: none is simulated in vain.
-        let n = (steps - before).div_ceil(env.time_limit()).min(BATCH);
+        let n = (steps - before).div_ceil(horizon).min(BATCH);
         let log = |episode: usize| {
             let behaviour = &behaviours[episode % behaviours.len()];
             let [noise, reset] =
                 ["noise", "reset"].map(|name| stream.child(name).index(episode as u64).generator());
             let luck = stream.child("policy").index(episode as u64);
-            one_episode(device, env, &task, behaviour, [reset, noise], luck)
+            one_episode(device, env, &task, behaviour, horizon, [reset, noise], luck)
         };
         let logged: Result<Vec<Columns>> =
             device.run(|| (episode..episode + n).into_par_iter().map(log).collect());
@@ -285,6 +288,7 @@ fn one_episode(
     env: EnvName,
     task: &Task,
     behaviour: &Behaviour,
+    horizon: usize,
     [mut reset, mut noise]: [Generator; 2],
     luck: Stream,
 ) -> Result<Columns> {
@@ -295,7 +299,7 @@ fn one_episode(
     simulator.observe(&mut state);
     let mut actions = device.zeros(task.action_dim);
     let mut luck = Luck::new(device, &behaviour.policy, 1, luck);
-    for _ in 0..env.time_limit() {
+    for _ in 0..horizon {
         luck.draw(device);
         behaviour.policy.draw(device, &device.upload(&state), &luck.noise, &mut actions);
         let mut action = device.download(&actions);
@@ -341,7 +345,8 @@ mod tests {
 
     fn data(env: EnvName, policy: &str, steps: usize) -> Transitions {
         let behaviour = Behaviour { policy: Policy::read(policy).unwrap(), noise: 0.3 };
-        collect(&Device::cpu(Some(1)).unwrap(), env, &[behaviour], steps, Stream::new(1), &()).unwrap()
+        let device = Device::cpu(Some(1)).unwrap();
+        collect(&device, env, &[behaviour], env.time_limit(), steps, Stream::new(1), &()).unwrap()
     }
 
     const CASES: [(EnvName, &str); 3] = [
@@ -428,5 +433,18 @@ mod tests {
         assert_eq!(timeouts, [199, 399, 449]);
         assert!(data.actions().iter().all(|a| a.abs() <= 2.0));
         assert_eq!(data.next_state(0), data.state(1));
+    }
+
+    #[test]
+    fn episodes_are_cut_at_the_horizon() {
+        let behaviour = Behaviour { policy: Policy::read("builtin:swing-up").unwrap(), noise: 0.3 };
+        let device = Device::cpu(Some(1)).unwrap();
+        let of = |horizon| {
+            collect(&device, EnvName::Pendulum, &[behaviour.clone()], horizon, 120, Stream::new(1), &())
+        };
+        let data = of(50).unwrap();
+        assert_eq!(data.episodes().collect::<Vec<_>>(), [0..50, 50..100, 100..120]);
+        assert!(data.timeouts()[49] && !data.terminals()[49]);
+        assert!(of(0).unwrap_err().to_string().contains("horizon"));
     }
 }

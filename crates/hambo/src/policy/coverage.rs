@@ -129,9 +129,16 @@ mod tests {
     fn data(noise: f64) -> (Device, Transitions) {
         let device = Device::cpu(Some(2)).unwrap();
         let policy = Policy::read("builtin:swing-up").unwrap();
-        let data =
-            collect(&device, EnvName::Pendulum, &[Behaviour { policy, noise }], 4000, Stream::new(1), &())
-                .unwrap();
+        let data = collect(
+            &device,
+            EnvName::Pendulum,
+            &[Behaviour { policy, noise }],
+            200,
+            4000,
+            Stream::new(1),
+            &(),
+        )
+        .unwrap();
         (device, data)
     }
 

@@ -7,6 +7,7 @@ mod choice;
 
 pub use choice::Chooser;
 
+use crate::checkpoint::Arrays;
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
 use crate::dynamics::{Dynamics, Frame};
 use crate::expression::Program;
@@ -99,6 +100,26 @@ impl Returns {
         self.select((0..n).map(|l| l % members * n + l).collect())
     }
 
+    /// As it is kept in case that the work is interrupted.
+    pub(crate) fn stored(&self) -> Arrays {
+        let mut arrays = Arrays::default();
+        let flags = |which: &[bool]| which.iter().map(|&yes| u32::from(yes)).collect::<Vec<u32>>();
+        arrays.put("values", &self.values);
+        arrays.put("diverged", &flags(&self.diverged));
+        arrays.put("far", &flags(&self.far));
+        arrays
+    }
+
+    /// The same back.
+    pub(crate) fn restore(arrays: &Arrays) -> std::result::Result<Self, String> {
+        let values: Vec<f32> = arrays.get("values")?;
+        let flags = |name: &str| {
+            let flags: Vec<u32> = arrays.get_exactly(name, values.len())?;
+            Ok::<_, String>(flags.into_iter().map(|flag| flag != 0).collect())
+        };
+        Ok(Returns { diverged: flags("diverged")?, far: flags("far")?, values })
+    }
+
     fn select(&self, rows: Vec<usize>) -> Returns {
         Returns {
             values: rows.iter().map(|&i| self.values[i]).collect(),
@@ -158,6 +179,7 @@ pub(crate) struct World<'a> {
     pub units_out: [Buffer; 2],
     /// Smallest and largest action.
     pub bounds: [Buffer; 2],
+    policy_keeps_to_bounds: bool,
     /// The task's reward, of states as they are carried.
     pub reward: Program,
     /// And what ends an episode.
@@ -194,6 +216,9 @@ impl<'a> World<'a> {
             units_in: [device.upload(&inputs.mean), device.upload(&inputs.std)],
             units_out: [device.upload(&targets.std), device.upload(&targets.mean)],
             bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            policy_keeps_to_bounds: setting
+                .policy
+                .keeps_to(&setting.task.action_low, &setting.task.action_high),
             reward: setting.task.reward.widened(model.state_dim()),
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
             discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
@@ -237,7 +262,9 @@ impl<'a> World<'a> {
             Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
             None => self.setting.policy.act(self.device, seen, actions),
         }
-        self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        if !self.policy_keeps_to_bounds {
+            self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        }
     }
 
     /// Back through [`World::act`], whose result was `actions`: adds to `d_states`.
@@ -411,6 +438,18 @@ impl<'a> Rollout<'a> {
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         model.infer(device, input, rows, &mut self.outputs);
+        match self.propagation {
+            Propagation::Shifted(Continuous { networks, .. }) => device.beside(|| {
+                let rows = self.rows / networks.shape.members;
+                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
+            }),
+            Propagation::Explored(explorer) => {
+                if let Some(exploration) = &mut self.exploration {
+                    device.beside(|| exploration.see(device, explorer.actor, &self.inputs));
+                }
+            }
+            _ => {}
+        }
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
         if !matches!(self.propagation, Propagation::Mean) {
@@ -431,15 +470,12 @@ impl<'a> Rollout<'a> {
             }
             Propagation::EachMember => Step::Own { noise },
             Propagation::Shifted(adversary) => {
-                let networks = &adversary.networks;
-                let rows = self.rows / networks.shape.members;
-                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
                 device.scale_columns(&self.reach, &mut self.shifts);
                 Step::Shifted(Shift { amount: &self.shifts, power: adversary.set.power, noise })
             }
             Propagation::Explored(explorer) => {
                 if let Some(exploration) = &mut self.exploration {
-                    exploration.draw(device, explorer.actor, &self.inputs, stream, &self.time);
+                    exploration.draw(device, stream, &self.time);
                     device.copy(&exploration.choices, &mut self.shifts);
                 }
                 device.scale_columns(&self.reach, &mut self.shifts);
@@ -522,8 +558,11 @@ impl Exploration {
         Exploration { outputs: room(2 * dims), noise: room(dims), choices: room(dims), log_probs: room(1) }
     }
 
-    fn draw(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer, stream: Stream, time: &Counter) {
+    fn see(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer) {
         actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
+    }
+
+    fn draw(&mut self, device: &Device, stream: Stream, time: &Counter) {
         device.normals(stream.child("exploration"), time, &mut self.noise);
         device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
     }

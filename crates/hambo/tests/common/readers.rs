@@ -121,9 +121,11 @@ fn model(bytes: &[u8]) {
 fn expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(program) = Program::parse(&[text], 3, 2, Scope::REWARD) {
-        let (s, a, n) = ([0.5, -1.0, 2.0], [0.1, -0.2], [1.0, 0.0, f32::MAX]);
+        // Where it speaks of the learned reward, that is the last entry of the states.
+        let width = if program.uses_reward(3) { 4 } else { 3 };
+        let (s, a, n) = ([0.5, -1.0, 2.0, 0.3], [0.1, -0.2], [1.0, 0.0, f32::MAX, -0.7]);
         let mut out = [0.0];
-        program.evaluate(1, &s, &a, &n, &mut out, &mut Scratch::default()).unwrap();
+        program.evaluate(1, &s[..width], &a, &n[..width], &mut out, &mut Scratch::default()).unwrap();
     }
 }
 

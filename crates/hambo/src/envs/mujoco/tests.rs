@@ -120,6 +120,7 @@ fn resets_have_gymnasiums_moments() {
         &Device::cpu(Some(1)).unwrap(),
         EnvName::Pendulum,
         &[Behaviour { policy: Policy::read("builtin:swing-up").unwrap(), noise: 0.0 }],
+        200,
         2,
         Stream::new(1),
         &(),
@@ -206,7 +207,7 @@ fn threads_do_not_change_returns_and_data() {
         let device = Device::cpu(Some(threads)).unwrap();
         let returns = simulate(&device, env, &policy, 300, 40, 1.0, Stream::new(1), &()).unwrap();
         let behaviours = [0.1, 0.5].map(|noise| Behaviour { policy: policy.clone(), noise });
-        let data = collect(&device, env, &behaviours, 3000, Stream::new(2), &()).unwrap();
+        let data = collect(&device, env, &behaviours, 1000, 3000, Stream::new(2), &()).unwrap();
         (returns, data.states().to_vec(), data.rewards().to_vec(), data.terminals().to_vec())
     };
     let one = run(1);
