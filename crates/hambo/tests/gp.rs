@@ -126,7 +126,8 @@ fn dynamics_are_learned() {
     let device = Device::cpu(Some(2)).unwrap();
     let data = swaying(200, 0.01);
     for (target, shared) in [(Target::Change, true), (Target::Change, false), (Target::NextState, true)] {
-        let config = GpConfig { target, shared, ..small() };
+        // From one start next states are taken for lines with much noise.
+        let config = GpConfig { target, shared, starts: 4, ..small() };
         let gp = Gp::fit(&data, &config, Stream::new(1), &()).unwrap();
         let prediction = gp.predict(&device, &[0.5, -0.4, 1.2, 0.3], &[0.6, -0.2]);
         let truth = |s: f64, a: f64| s + 0.1 * (3.0 * s).sin() + 0.2 * a;
@@ -160,7 +161,7 @@ fn models_survive_the_disk() {
     let path = folder.0.join("model.json");
     let text = std::fs::read_to_string(&path).unwrap();
     for (what, with, problem) in [
-        ("\"noise_std\": ", "\"noise_std\": -", "noise"),
+        ("\"variance\": ", "\"variance\": -", "variance"),
         ("\"action_dim\": 1", "\"action_dim\": 9", "do not fit"),
         ("\"data_rows\": 80", "\"data_rows\": 8", "rows"),
     ] {
@@ -175,8 +176,8 @@ fn bad_data_and_settings_are_named() {
     let fit = |data: &Transitions, config: &GpConfig| {
         Gp::fit(data, config, Stream::new(1), &()).map_err(|e| e.to_string())
     };
-    let error = fit(&swaying(400, 0.0), &GpConfig { memory_gib: 1e-3, ..small() }).unwrap_err();
-    assert!(error.contains("needs 0.0 GiB") && error.contains("--gp-rows"), "{error}");
+    let error = fit(&swaying(400, 0.0), &GpConfig { memory_gib: 1e-4, ..small() }).unwrap_err();
+    assert!(error.contains("320 transitions") && error.contains("--gp-rows"), "{error}");
     let given = |kernel: Kernel| GpConfig {
         hyperparameters: vec![Hyperparameters { kernel, noise_std: 0.0 }],
         ..small()
@@ -196,12 +197,12 @@ fn bad_data_and_settings_are_named() {
     assert!(error.starts_with("noise_std = -1"), "{error}");
 }
 
-/// One transition, copies of one, and targets that never change.
+/// Two transitions, copies of one, and targets that never change.
 #[test]
 fn poor_data_give_a_model_that_knows_little() {
     let device = Device::cpu(Some(1)).unwrap();
-    let one = swaying(1, 0.0);
-    let gp = Gp::fit(&one, &small(), Stream::new(1), &()).unwrap();
+    let two = swaying(2, 0.0);
+    let gp = Gp::fit(&two, &small(), Stream::new(1), &()).unwrap();
     let prediction = gp.predict(&device, &[0.0, 0.0], &[0.0]);
     assert!(prediction.mean.iter().chain(&prediction.epistemic_std).all(|x| x.is_finite()));
 

@@ -6,7 +6,7 @@
 //! dimensions). β_n(δ) of Lemma 3.6 needs a bound on the dynamics' norm in the kernel's Hilbert space, and there is
 //! none: s + a, and Pendulum's limit on the speed, are not in the space of an RBF kernel.
 
-use crate::adversary::{Beta, SacConfig, SearchConfig};
+use crate::adversary::{Beta, Learning, Optimisers, SacConfig, SearchConfig};
 use crate::compute::Device;
 use crate::dynamics::{GpConfig, gp::Hyperparameters};
 use crate::envs::{EnvName, scatter, simulate, simulate_from};
@@ -66,7 +66,11 @@ impl Effort {
             seeds: 5,
             rollouts: 2000,
             search: SearchConfig {
-                sac: SacConfig { rounds: 5, episodes: 100, updates: 500, ..Default::default() },
+                optimisers: Optimisers::Portfolio,
+                sac: SacConfig {
+                    learning: Learning { rounds: 5, episodes: 100, updates: 500, ..Default::default() },
+                    ..Default::default()
+                },
                 ..SearchConfig::default()
             },
         }

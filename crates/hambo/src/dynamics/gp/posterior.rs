@@ -16,7 +16,7 @@ const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 /// μ(x) = k(x)ᵀ (K + σ²I)⁻¹ y, σ²(x) = k(x, x) − k(x)ᵀ (K + σ²I)⁻¹ k(x).
 ///
 /// The deviation does not depend on y, so that it is the same for all outputs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Posterior {
     /// The prior's covariance.
     pub kernel: Kernel,
@@ -47,6 +47,13 @@ pub(super) struct Tape {
     /// Inputs in units of the length scales, `[rows, width]`, and σ of each.
     x: Vec<f64>,
     std: Vec<f64>,
+}
+
+impl std::fmt::Debug for Posterior {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Posterior { kernel, noise_variance, .. } = self;
+        write!(f, "posterior of {} data, {kernel:?}, noise variance {noise_variance:e}", self.len())
+    }
 }
 
 impl Posterior {
