@@ -1,5 +1,6 @@
 //! Text and progress for people, JSON for programs.
 
+use hambo::checkpoint::Checkpoints;
 use hambo::progress::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::error::Error;
@@ -13,6 +14,22 @@ pub fn print(text: &str) -> Result<(), Box<dyn Error>> {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(format!("cannot write to standard output: {e}").into()),
         Ok(()) => Ok(()),
+    }
+}
+
+/// Progress bars, and a place for unfinished work.
+pub struct Kept {
+    pub bars: Bars,
+    pub checkpoints: Option<Checkpoints>,
+}
+
+impl Progress for Kept {
+    fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
+        self.bars.report(stage, done, total, note);
+    }
+
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_ref()
     }
 }
 

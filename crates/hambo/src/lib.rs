@@ -8,8 +8,9 @@
 pub mod error;
 pub mod rng;
 pub mod stats;
-pub mod progress;
 pub mod files;
+pub mod checkpoint;
+pub mod progress;
 pub mod expression;
 pub mod compute;
 pub mod nn;
@@ -19,6 +20,7 @@ pub mod data;
 pub mod task;
 pub mod policy;
 pub mod dynamics;
+pub mod theory;
 pub mod hallucination;
 pub mod rollout;
 pub mod support;

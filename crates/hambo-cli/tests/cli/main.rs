@@ -9,6 +9,7 @@ mod bad_settings;
 mod disk;
 mod evaluate;
 mod policies;
+mod resume;
 mod simple;
 mod tasks;
 

@@ -212,6 +212,17 @@ impl Policy {
         Ok(())
     }
 
+    /// Whether its actions are within these bounds as they are.
+    pub(crate) fn keeps_to(&self, low: &[f32], high: &[f32]) -> bool {
+        match &self.kind {
+            Kind::Mlp(mlp) if !self.is_random() => {
+                let above = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a >= b);
+                above(&mlp.low, low) && above(high, &mlp.high)
+            }
+            _ => false,
+        }
+    }
+
     /// Room for the random numbers of `rows` rows, in `groups` equal groups that draw the same numbers.
     pub fn noise(&self, device: &Device, rows: usize, groups: usize) -> Noise {
         Noise::new(device, rows, groups, self.action_dim, self.sampling, self.noise)

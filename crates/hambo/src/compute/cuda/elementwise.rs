@@ -356,7 +356,7 @@ impl Cuda {
         launch!(
             self,
             "account",
-            Grid::over(rows),
+            Grid::over(32 * rows),
             rows as u32,
             (states.words() / rows) as u32,
             discounts.address,
