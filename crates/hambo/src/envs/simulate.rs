@@ -357,7 +357,15 @@ mod tests {
         let behaviour = Behaviour { policy: Policy::read("builtin:swing-up").unwrap(), noise: 0.3 };
         let device = Device::cpu(Some(1)).unwrap();
         let of = |horizon| {
-            collect(&device, EnvName::Pendulum, &[behaviour.clone()], horizon, 120, Stream::new(1), &())
+            collect(
+                &device,
+                EnvName::Pendulum,
+                std::slice::from_ref(&behaviour),
+                horizon,
+                120,
+                Stream::new(1),
+                &(),
+            )
         };
         let data = of(50).unwrap();
         assert_eq!(data.episodes().collect::<Vec<_>>(), [0..50, 50..100, 100..120]);
