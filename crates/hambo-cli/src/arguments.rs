@@ -33,6 +33,9 @@ pub enum Command {
     /// where it was interrupted
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Train),
+    /// Repeat an experiment of the paper: a table, its numbers as JSON, and plots
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(Reproduce),
     /// Tell what is in a data or policy file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
@@ -44,6 +47,10 @@ pub enum Command {
 const SELFTEST_EXAMPLES: &str = "\
 Example:
   hambo selftest --device cuda";
+
+const REPRODUCE_EXAMPLES: &str = "\
+Example:
+  hambo reproduce fig2 --scale quick --out fig2      # some minutes; writes fig2/fig2.{txt,json,svg,png}";
 
 const DEMO_EXAMPLES: &str = "\
 Example:
@@ -364,6 +371,40 @@ pub struct Train {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Reproduce {
+    /// Which experiment
+    #[arg(value_enum)]
+    pub what: Experiment,
+    /// Effort: quick, some minutes; or paper, hours
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    pub scale: Scale,
+    /// Folder for table, numbers and plots
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The experiments that can be repeated.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Experiment {
+    /// The bound of a Gaussian process approaches the truth as the data grow
+    Fig2,
+}
+
+impl Experiment {
+    /// Name as the user writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::Fig2 => "fig2",
+        }
+    }
 }
 
 #[derive(Args)]

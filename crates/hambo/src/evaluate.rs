@@ -100,6 +100,11 @@ impl Question {
         Ok(())
     }
 
+    /// Where the initial states of all estimates are drawn.
+    pub(crate) fn starts_stream(&self) -> Stream {
+        Stream::new(self.seed).child("rollouts").child("initial states")
+    }
+
     /// An error if a method needs particles and the model has none.
     fn check_model(&self, model: &dyn Dynamics) -> Result<()> {
         match self.methods.iter().find(|method| method.needs_particles()) {
@@ -332,7 +337,7 @@ fn bound(
     progress: &dyn Progress,
 ) -> Result<Bounds> {
     let stream = Stream::new(question.seed).child("rollouts");
-    let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
+    let starts = task.initial.sample(question.rollouts, data, question.starts_stream())?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
     let roll = |name: &str, propagation: Propagation<'_>| {
         let name = format!("{index}-{name}");

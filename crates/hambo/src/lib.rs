@@ -29,5 +29,6 @@ pub mod estimate;
 pub mod evaluate;
 pub mod envs;
 pub mod train;
+pub mod reproduce;
 
 pub use error::{Error, Result};

@@ -4,6 +4,7 @@ mod collect;
 mod demo;
 mod evaluate;
 mod inspect;
+mod reproduce;
 mod returns;
 mod selftest;
 mod train;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
     }

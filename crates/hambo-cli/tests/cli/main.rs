@@ -8,6 +8,7 @@ mod bad_data;
 mod bad_settings;
 mod disk;
 mod evaluate;
+mod gp;
 mod policies;
 mod resume;
 mod simple;

@@ -6,7 +6,7 @@ mod point;
 mod simulate;
 
 pub use mujoco::Version;
-pub use simulate::{Behaviour, Returns, collect, simulate};
+pub use simulate::{Behaviour, Returns, collect, scatter, simulate, simulate_from};
 
 use crate::rng::Generator;
 use crate::task::Task;
@@ -21,6 +21,10 @@ pub trait Environment: Send {
     fn step(&mut self, action: &[f32]) -> Option<Outcome>;
     /// Writes what a policy sees.
     fn observe(&self, state: &mut [f32]);
+    /// Puts the system into the state that a policy sees as this; false where that does not say all of it.
+    fn place(&mut self, _state: &[f32]) -> bool {
+        false
+    }
 }
 
 /// What a step gave.
