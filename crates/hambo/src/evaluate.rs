@@ -5,12 +5,15 @@ use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
 use crate::dynamics::{Bnn, BnnConfig, FitReport};
 use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
+use crate::hallucination::{Continuous, Discrete};
 use crate::policy::Policy;
 use crate::progress::Progress;
+use crate::reliability::{Distributions, Reliability, reliability};
 use crate::rng::Stream;
 use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
 use crate::support::{SupportReport, support};
 use crate::task::{Constraint, Task};
+use crate::trace::{Followed, Trace, trace};
 use crate::{Error, Result};
 use serde::Serialize;
 
@@ -38,6 +41,8 @@ pub struct Question {
     pub search: SearchConfig,
     /// Go on where a column of the data never changes.
     pub allow_constant: bool,
+    /// Also look at where the bound comes from, for the report.
+    pub explain: bool,
 }
 
 impl Default for Question {
@@ -52,6 +57,7 @@ impl Default for Question {
             beta: Beta::Trajectory,
             search: SearchConfig::default(),
             allow_constant: false,
+            explain: false,
         }
     }
 }
@@ -108,6 +114,20 @@ pub struct Evaluation {
     pub support: SupportReport,
     /// What the reader of the numbers must know.
     pub warnings: Vec<String>,
+    /// Where the bound comes from, if [`Question::explain`] asked for it.
+    #[serde(skip)]
+    pub why: Option<Why>,
+}
+
+/// Where a bound comes from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    /// Trajectories with and without the adversary; none where no conservative method was asked for.
+    pub trace: Option<Trace>,
+    /// Returns of all methods; DAinf's are those of the worst particle.
+    pub distributions: Distributions,
+    /// The model on held-out data.
+    pub reliability: Option<Reliability>,
 }
 
 /// The bound of a further reward.
@@ -204,7 +224,8 @@ pub fn evaluate_all(
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
     for Constraint { task, threshold } in constraints {
-        let bounds = bound(device, data, model, task, policy, &question, progress)?;
+        let plainly = Question { explain: false, ..question.clone() };
+        let bounds = bound(device, data, model, task, policy, &plainly, progress)?;
         let own = bounds.warnings(model, &question).into_iter();
         warnings.extend(own.map(|warning| format!("{}: {warning}", task.name)));
         let lower_bound = bounds.estimates.first().and_then(|e| e.lower_bound);
@@ -239,6 +260,7 @@ pub fn evaluate_all(
         delta_each,
         support,
         warnings,
+        why: bounds.why,
     })
 }
 
@@ -272,6 +294,7 @@ struct Bounds {
     set: Option<SetReport>,
     search: Option<SearchReport>,
     search_members: Option<SearchReport>,
+    why: Option<Why>,
 }
 
 fn bound(
@@ -295,6 +318,7 @@ fn bound(
     let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
     let mut estimates = Vec::with_capacity(question.methods.len());
     let (mut set_report, mut search_report, mut members_report) = (None, None, None);
+    let mut seen = Seen { explain: question.explain, returns: Vec::new(), adversary: None };
     for &method in &question.methods {
         estimates.push(match method {
             Method::Ca => {
@@ -311,6 +335,7 @@ fn bound(
                 let returns = roll(Propagation::Shifted(&adversary));
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 search_report = Some(report);
+                seen.keep(method, &returns, Some(Found::Continuous(adversary)));
                 estimate
             }
             Method::Da1 => {
@@ -323,16 +348,85 @@ fn bound(
                 let returns = roll(Propagation::Chosen(greedy));
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 members_report = Some(report);
+                seen.keep(method, &returns, Some(Found::Discrete(adversary)));
                 estimate
             }
-            Method::DaInf => dainf(&each(), members, question.delta),
-            Method::TsInf => neutral(method, &each().one_member_each(members)),
-            Method::Ds => neutral(method, &roll(Propagation::Moments)),
-            Method::Ts1 => neutral(method, &roll(Propagation::DrawEveryStep)),
-            Method::Mean => neutral(method, &roll(Propagation::Mean)),
+            Method::DaInf => {
+                let estimate = dainf(&each(), members, question.delta);
+                let worst = estimate.particles.iter().position(|&value| value == estimate.value).unwrap_or(0);
+                let constant = Found::Discrete(Discrete::constant(device, model, worst)?);
+                seen.keep(method, &each().of_member(worst, members), Some(constant));
+                estimate
+            }
+            _ => {
+                let returns = match method {
+                    Method::TsInf => each().one_member_each(members),
+                    Method::Ds => roll(Propagation::Moments),
+                    Method::Ts1 => roll(Propagation::DrawEveryStep),
+                    _ => roll(Propagation::Mean),
+                };
+                seen.keep(method, &returns, None);
+                neutral(method, &returns)
+            }
         });
     }
-    Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report })
+    let why = match question.explain {
+        true => Some(seen.why(device, data, model, setting, &starts, stream.child("transitions"))?),
+        false => None,
+    };
+    Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report, why })
+}
+
+/// The adversary of a conservative method.
+enum Found {
+    Continuous(Continuous),
+    Discrete(Discrete),
+}
+
+/// What is kept of the methods to explain the bound.
+struct Seen {
+    explain: bool,
+    returns: Vec<(Method, Vec<f32>)>,
+    /// Of the first conservative method.
+    adversary: Option<(Method, Found)>,
+}
+
+impl Seen {
+    fn keep(&mut self, method: Method, returns: &Returns, adversary: Option<Found>) {
+        if self.explain {
+            self.returns.push((method, Distributions::keep(returns)));
+            self.adversary = self.adversary.take().or(adversary.map(|found| (method, found)));
+        }
+    }
+
+    fn why(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        model: &Bnn,
+        setting: Setting<'_>,
+        starts: &[f32],
+        stream: Stream,
+    ) -> Result<Why> {
+        let trace = match &self.adversary {
+            None => None,
+            Some((method, found)) => {
+                let (propagation, continuous) = match found {
+                    Found::Continuous(adversary) => (Propagation::Shifted(adversary), Some(adversary)),
+                    Found::Discrete(adversary) => {
+                        (Propagation::Chosen(Chooser { adversary, exploration: 0.0 }), None)
+                    }
+                };
+                let followed = Followed { method: *method, propagation, continuous, starts, stream };
+                Some(trace(device, data, model, setting, &followed)?)
+            }
+        };
+        Ok(Why {
+            trace,
+            distributions: Distributions::of(&self.returns),
+            reliability: reliability(device, data, model),
+        })
+    }
 }
 
 fn model_warnings(model: &Bnn) -> Vec<String> {
