@@ -10,6 +10,7 @@ pub mod rng;
 pub mod stats;
 pub mod progress;
 pub mod files;
+pub mod logs;
 pub mod expression;
 pub mod compute;
 pub mod nn;
@@ -28,7 +29,10 @@ pub mod regions;
 pub mod trace;
 pub mod reliability;
 pub mod evaluate;
+pub mod curves;
 pub mod envs;
+pub mod rank;
+pub mod report;
 pub mod train;
 
 pub use error::{Error, Result};

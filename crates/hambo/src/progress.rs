@@ -4,6 +4,9 @@
 pub trait Progress: Sync {
     /// `done` of `total` steps of `stage` are finished; `note` is the latest figure worth showing.
     fn report(&self, stage: &str, done: usize, total: usize, note: &str);
+
+    /// Figures of a step that are worth a place in a log.
+    fn figures(&self, _stage: &str, _step: usize, _figures: &[(&str, f64)]) {}
 }
 
 impl Progress for () {

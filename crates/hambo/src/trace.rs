@@ -10,6 +10,7 @@ use crate::compute::{Device, Power, Status};
 use crate::data::Transitions;
 use crate::dynamics::Bnn;
 use crate::estimate::Method;
+use crate::expression::Scratch;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::regions::{Bounds, costly_boxes};
 use crate::rng::Stream;
@@ -27,8 +28,10 @@ const STEPS: usize = 200;
 const SPANS: usize = 20;
 /// Coordinates that are kept: those that the adversary pushes most, where there are more.
 const DIMENSIONS: usize = 24;
-/// Logged rows that tell how large σ_e usually is.
+/// Logged rows that tell how large σ_e usually is, and logged states that are shown.
 const LOGGED: usize = 500;
+/// Points along each side of a map of rewards.
+const MAP: usize = 64;
 
 /// Shares of the trajectories below the lines of a band.
 pub const BAND: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
@@ -60,8 +63,25 @@ pub struct Trace {
     pub loss_alone: Vec<f64>,
     /// The trajectories that ended worst, the worst first; they are the first of the samples, in this order.
     pub worst: Vec<Worst>,
+    /// Smallest and largest logged value per dimension; none for what a learned reward has paid.
+    pub logged_range: Vec<Option<[f32; 2]>>,
+    /// States of two entries alone: some of the logged ones, and what the task pays in the plane.
+    pub plane: Option<Plane>,
     /// Where data would help: boxes of states and actions in which the pushes cost most.
     pub regions: Vec<Region>,
+}
+
+/// The plane of states of two entries.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plane {
+    /// Some logged states.
+    pub logged: Vec<[f32; 2]>,
+    /// Smallest and largest value of both entries.
+    pub range: [[f32; 2]; 2],
+    /// r(s, 0) at equal distances, row by row from the smallest s\[1\] on; empty where the reward is learned.
+    pub rewards: Vec<f32>,
+    /// Numbers of a row.
+    pub side: usize,
 }
 
 /// Trajectories with or without the adversary.
@@ -273,6 +293,8 @@ pub(crate) fn trace(
             })
             .collect(),
         regions: regions(data, model, &hallucinated, every, &edges, &lost, (whole, rows), &usual),
+        logged_range: dimensions.iter().map(|&d| logged_range(data, d)).collect(),
+        plane: plane(data, setting, model, [&neutral, &hallucinated])?,
         neutral: walk(&neutral, &returns[0]),
         hallucinated: walk(&hallucinated, &returns[spans]),
         dimensions,
@@ -478,6 +500,55 @@ fn usual_uncertainty(device: &Device, data: &Transitions, model: &Bnn) -> Vec<f6
         empirical_quantile(&values, 0.5)
     };
     (0..model.state_dim()).map(median).collect()
+}
+
+fn logged_range(data: &Transitions, dimension: usize) -> Option<[f32; 2]> {
+    if dimension >= data.state_dim() {
+        return None;
+    }
+    let column = data.states().iter().skip(dimension).step_by(data.state_dim());
+    Some(column.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], &x| [low.min(x), high.max(x)]))
+}
+
+/// What is shown behind trajectories in a plane; none where states have other than two entries.
+fn plane(
+    data: &Transitions,
+    setting: Setting<'_>,
+    model: &Bnn,
+    walks: [&Vec<Moment>; 2],
+) -> Result<Option<Plane>> {
+    if model.layout().observed != 2 {
+        return Ok(None);
+    }
+    let every = data.len().div_ceil(LOGGED);
+    let logged = (0..data.len()).step_by(every).map(|row| [data.state(row)[0], data.state(row)[1]]);
+    let mut plane = Plane {
+        logged: logged.collect(),
+        range: [[f32::INFINITY, f32::NEG_INFINITY]; 2],
+        rewards: Vec::new(),
+        side: MAP,
+    };
+    let seen = walks.into_iter().flatten().flat_map(|moment| &moment.observed);
+    let all = plane.logged.as_flattened().iter().chain(seen).enumerate();
+    for (i, &x) in all.filter(|(_, x)| x.is_finite()) {
+        let [low, high] = &mut plane.range[i % 2];
+        (*low, *high) = (low.min(x), high.max(x));
+    }
+    for [low, high] in &mut plane.range {
+        let margin = 0.06 * (*high - *low).max(1e-6);
+        (*low, *high) = (*low - margin, *high + margin);
+    }
+    if !setting.task.learns_reward() {
+        let at = |[low, high]: [f32; 2], i: usize| low + (high - low) * i as f32 / (MAP - 1) as f32;
+        let point = |i: usize| [at(plane.range[0], i % MAP), at(plane.range[1], i / MAP)];
+        let states: Vec<f32> = (0..MAP * MAP).flat_map(point).collect();
+        let actions = vec![0.0; MAP * MAP * model.action_dim()];
+        let mut rewards = vec![0.0; MAP * MAP];
+        let scratch = &mut Scratch::default();
+        setting.task.reward.evaluate(MAP * MAP, &states, &actions, &states, &mut rewards, scratch)?;
+        plane.rewards = rewards;
+    }
+    Ok(Some(plane))
 }
 
 /// The boxes in which the pushes of the adversary cost most.

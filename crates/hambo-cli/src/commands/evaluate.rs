@@ -1,25 +1,45 @@
 //! `hambo evaluate`
 
-use super::{Outcome, SCHEMA, device, policy};
+use super::describe::{Told, command_line};
+use super::truth::{Simulator, simulator};
+use super::{Outcome, device, policy};
 use crate::arguments::{Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
 use hambo::compute::Device;
-use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
+use hambo::curves::{Basis, curves};
+use hambo::data::{ColumnNames, Loaded, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::envs::EnvName;
-use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
+use hambo::estimate::{Estimate, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
+use hambo::policy::Policy;
+use hambo::report::{Page, headline, markdown};
 use hambo::task::{Asked, Declaration, Task};
 use hambo::{Error, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub fn run(arguments: &Evaluate) -> Outcome {
-    let start = Instant::now();
+/// Everything up to the first trajectory.
+pub(super) struct Prepared {
+    pub question: Question,
+    pub declaration: Declaration,
+    pub policies: Vec<Policy>,
+    pub simulator: Option<Simulator>,
+    pub config: BnnConfig,
+    pub device: Device,
+    pub loaded: Loaded,
+    pub asked: Asked,
+    pub out: Option<Folder>,
+    pub bars: Bars,
+    pub model: Bnn,
+}
+
+/// Reads and checks all that was given, then learns the model.
+pub(super) fn prepare(arguments: &Evaluate) -> std::result::Result<Prepared, Box<dyn std::error::Error>> {
     let question = Question {
         horizon: arguments.horizon,
         discount: arguments.discount,
@@ -28,6 +48,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
+        explain: false,
         beta: arguments.beta.parse()?,
         search: match arguments.scale {
             Scale::Quick => SearchConfig::default(),
@@ -38,8 +59,12 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let declaration = declaration(arguments)?;
     check_thresholds(arguments.threshold, &declaration, &question)?;
     let env = declaration.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
-    let policy = policy(&arguments.policy, &arguments.acting)?;
-    env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+    let read = |spec: &String| policy(spec, &arguments.acting);
+    let policies: Vec<Policy> = arguments.policy.iter().map(read).collect::<Result<_>>()?;
+    let simulator = simulator(arguments.truth_episodes, declaration.env.as_deref())?;
+    for policy in &policies {
+        env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+    }
     let mut config = model_config(arguments)?;
     let device = device(&arguments.machine)?;
     let options = read_options(&arguments.data, arguments.seed)?;
@@ -47,61 +72,94 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let data = &loaded.transitions;
     env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| about(&arguments.data, e))?;
     let asked = resolve(arguments, &declaration, env, data)?;
-    policy.check_task(&asked.task)?;
+    policies.iter().try_for_each(|policy| policy.check_task(&asked.task))?;
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
     config.reward |= tasks().any(|task| task.learns_reward());
     config.angles.extend(&asked.angles);
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
-    let bars = Bars::default();
+    let bars = Bars::logging(out.as_ref());
     let model = match (&arguments.fitted, arguments.model) {
         (Some(folder), _) => fitted(&device, folder, &config)?,
         (None, Model::Bnn) => device
             .run(|| fit(&device, data, &config, &question, &bars))
             .map_err(|e| about(&arguments.data, e))?,
     };
-    let Asked { task, constraints, declared, notes, .. } = &asked;
-    let mut evaluation = evaluate_all(&device, data, &model, task, constraints, &policy, &question, &bars)?;
-    evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
+    Ok(Prepared {
+        question,
+        declaration,
+        policies,
+        simulator,
+        config,
+        device,
+        loaded,
+        asked,
+        out,
+        bars,
+        model,
+    })
+}
 
-    let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
-    let met =
-        evaluation.constraints.iter().filter_map(|c| c.met).chain(reached).reduce(|all, one| all && one);
-    let result = json!({
-        "schema": SCHEMA,
-        "version": env!("CARGO_PKG_VERSION"),
-        "task": task.name,
-        "declared": declared,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
-        "policy": policy.spec,
-        "stochastic": arguments.acting.stochastic,
-        "policy_noise": arguments.acting.policy_noise,
-        "horizon": question.horizon,
-        "discount": question.discount,
-        "estimates": evaluation.estimates,
-        "lower_bound": evaluation.lower_bound(),
-        "delta": question.delta,
-        "delta_each": evaluation.delta_each,
-        "constraints": evaluation.constraints,
-        "monte_carlo_share": MONTE_CARLO_SHARE,
-        "threshold": arguments.threshold,
-        "verdict": met.map(|met| if met { "meets" } else { "fails" }),
-        "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
-        "support": evaluation.support,
-        "confidence_set": evaluation.set,
-        "adversary": evaluation.search,
-        "adversary_da1": evaluation.search_members,
-        "warnings": evaluation.warnings,
-        "seed": question.seed,
-        "seconds": start.elapsed().as_secs_f64(),
-    });
+pub fn run(arguments: &Evaluate) -> Outcome {
+    let start = Instant::now();
+    if arguments.policy.len() > 1 {
+        let several = arguments.policy.join(" ");
+        return Err(Error::setting("policy", several, "one policy; `hambo rank` takes several").into());
+    }
+    let mut prepared = prepare(arguments)?;
+    let out = prepared.out.take();
+    let Prepared { declaration, simulator, config, device, loaded, asked, bars, model, .. } = &prepared;
+    let (data, policy) = (&loaded.transitions, &prepared.policies[0]);
+    let question = &Question { explain: arguments.out.is_some(), ..prepared.question.clone() };
+    let Asked { task, constraints, declared, notes, .. } = asked;
+    let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, bars)?;
+    let truth =
+        simulator.as_ref().map(|s| s.truth(&arguments.machine, policy, question, bars)).transpose()?;
+    let refit = |data: &Transitions| device.run(|| fit(device, data, config, question, bars));
+    let basis = Basis { device, data, model, task, policy, question };
+    let curves = match arguments.curves {
+        true => curves(basis, &evaluation, &refit, bars)?,
+        false => None,
+    };
+    evaluation.warnings.splice(0..0, loaded.notes.iter().chain(notes).cloned());
+
+    let told = Told {
+        question,
+        task,
+        declared,
+        env: declaration.env.as_deref(),
+        data,
+        sha256: Some(digest(&arguments.data.paths)?),
+        policy,
+        acting: Some(&arguments.acting),
+        evaluation: &evaluation,
+        model,
+        config,
+        truth: truth.as_ref(),
+        threshold: arguments.threshold,
+        curves: curves.as_ref(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let result = told.result()?;
+    bars.check()?;
     if let Some(folder) = out {
-        let mut files = vec![(folder.path().join("result.json"), format!("{result:#}\n").into_bytes())];
-        files.extend(model.files(&device, folder.path())?);
+        let (why, curves) = (evaluation.why.as_ref(), curves.as_ref());
+        let page = Page { result: &result, why, curves, command: &command_line() };
+        let file = |name: &str, text: String| (folder.path().join(name), text.into_bytes());
+        let mut files = vec![
+            file("result.json", format!("{result:#}\n")),
+            file("report.html", page.html()),
+            file("summary.md", markdown(&result)),
+        ];
+        files.extend(model.files(device, folder.path())?);
         folder.write(&files)?;
     }
-    print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, &asked, arguments) })?;
-    Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    print(&match (arguments.json, arguments.markdown) {
+        (true, _) => result.to_string(),
+        (_, true) => markdown(&result).trim_end().to_owned(),
+        _ => text(&result, &evaluation, asked, arguments),
+    })?;
+    Ok(if result["verdict"] == "fails" { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// The task file, and the flags that come before it.
@@ -208,7 +266,10 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     let mut lines = vec![
         format!(
             "{} on {}, horizon {}, from {} transitions",
-            arguments.policy, asked.task.name, arguments.horizon, result["data"]["transitions"]
+            arguments.policy.join(" "),
+            asked.task.name,
+            arguments.horizon,
+            result["data"]["transitions"]
         ),
         format!(
             "reward {}; termination {}; initial states: {}",
@@ -221,11 +282,18 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     if !evaluation.constraints.is_empty() {
         lines.extend(constraint_table(evaluation, arguments.delta));
     }
-    if let (Some(threshold), Some(bound)) = (arguments.threshold, evaluation.lower_bound()) {
-        let verdict = if bound >= threshold { "MEETS" } else { "FAILS" };
-        lines.push(format!("{verdict} the threshold: bound {} against {}", number(bound), number(threshold)));
+    if let Some(truth) = result["truth"]["value"].as_f64() {
+        lines.push(format!(
+            "true return, by simulation of {} episodes: {}",
+            result["truth"]["episodes"],
+            number(truth)
+        ));
     }
     lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
+    if let Some(out) = &arguments.out {
+        lines.push(format!("report: {}", out.join("report.html").display()));
+    }
+    lines.push(headline(result)); // last, where the log of a build ends
     lines.join("\n")
 }
 

@@ -7,6 +7,7 @@ mod bad_settings;
 mod disk;
 mod evaluate;
 mod policies;
+mod report;
 mod simple;
 mod tasks;
 

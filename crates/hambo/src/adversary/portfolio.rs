@@ -210,6 +210,12 @@ pub(crate) fn search(
             }
             report.curve.push(report.lowest);
             report.converged = report.settled(config.tolerance, config.patience);
+            let step = report.iterations;
+            progress.figures(
+                "adversary (pathwise)",
+                step,
+                &[("lowest", report.lowest), ("neutral", neutral)],
+            );
         }
         let note = format!("lowest {:.2}, neutral {neutral:.2}", report.lowest);
         progress.report("adversary (pathwise)", report.iterations, config.iterations, &note);
@@ -233,6 +239,11 @@ pub(crate) fn search(
             report.curve.push(report.lowest);
             let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
             progress.report("adversary (sac)", index + 1, config.sac.rounds, &note);
+            progress.figures(
+                "adversary (sac)",
+                index + 1,
+                &[("this round", value), ("lowest", report.lowest)],
+            );
         }
         report.converged &= report.settled(config.tolerance, config.patience);
     }
@@ -288,6 +299,7 @@ pub(crate) fn search_members(
         report.iterations += 1;
         let note = format!("this round {lowest:.2}, lowest {:.2}", report.lowest);
         progress.report("adversary (dqn)", index + 1, config.dqn.rounds, &note);
+        progress.figures("adversary (dqn)", index + 1, &[("this round", lowest), ("lowest", report.lowest)]);
     }
     // An adversary above one that never switches has not learned to choose.
     let trained = report.lowest_of("dqn").min(report.lowest_of("dqn, a step ahead"));

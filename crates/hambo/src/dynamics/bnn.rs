@@ -360,6 +360,7 @@ impl Bnn {
             let mean = nll.iter().sum::<f64>() / members as f64;
             let note = format!("held-out NLL {mean:.3}");
             progress.report("training", done as usize, config.steps as usize, &note);
+            progress.figures("training", done as usize, &[("held-out NLL", mean)]);
             if done - last_improvement >= config.patience {
                 self.report.stopped_early = true;
                 break;
