@@ -19,7 +19,7 @@ pub struct Bounds {
     pub sides: Vec<Side>,
 }
 
-/// low < x ≤ high in one coordinate.
+/// low ≤ x ≤ high in one coordinate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
     /// Which coordinate.
@@ -36,7 +36,7 @@ impl Bounds {
         let point: Vec<f32> = point.collect();
         self.sides.iter().all(|side| {
             let x = point[side.coordinate];
-            side.low.is_none_or(|low| x > low) && side.high.is_none_or(|high| x <= high)
+            side.low.is_none_or(|low| x >= low) && side.high.is_none_or(|high| x <= high)
         })
     }
 

@@ -12,7 +12,7 @@ use crate::dynamics::Bnn;
 use crate::estimate::Method;
 use crate::expression::Scratch;
 use crate::hallucination::{ConfidenceSet, Continuous};
-use crate::regions::{Bounds, costly_boxes};
+use crate::regions::{Bounds, Side, costly_boxes};
 use crate::rng::Stream;
 use crate::rollout::{Propagation, Rollout, Setting, World};
 use crate::stats::empirical_quantile;
@@ -30,6 +30,9 @@ const SPANS: usize = 20;
 const DIMENSIONS: usize = 24;
 /// Logged rows that tell how large σ_e usually is, and logged states that are shown.
 const LOGGED: usize = 500;
+/// Sides of a region that are told, and the share of its visits beyond either.
+const SIDES: usize = 4;
+const EDGE: f64 = 0.02;
 /// Points along each side of a map of rewards.
 const MAP: usize = 64;
 
@@ -503,11 +506,7 @@ fn usual_uncertainty(device: &Device, data: &Transitions, model: &Bnn) -> Vec<f6
 }
 
 fn logged_range(data: &Transitions, dimension: usize) -> Option<[f32; 2]> {
-    if dimension >= data.state_dim() {
-        return None;
-    }
-    let column = data.states().iter().skip(dimension).step_by(data.state_dim());
-    Some(column.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], &x| [low.min(x), high.max(x)]))
+    (dimension < data.state_dim()).then(|| range(data.states(), dimension, data.state_dim()))
 }
 
 /// What is shown behind trajectories in a plane; none where states have other than two entries.
@@ -551,6 +550,38 @@ fn plane(
     Ok(Some(plane))
 }
 
+/// The box around 96 % of the visits in each of the coordinates that tell it from the rest of the log: those in which it
+/// is less than half as wide. The given bounds, where there is none.
+fn narrowed(data: &Transitions, bounds: Bounds, visited: &[&[f32]]) -> Bounds {
+    let share = |coordinate: usize| {
+        let mut values: Vec<f64> = visited.iter().map(|place| f64::from(place[coordinate])).collect();
+        values.sort_by(f64::total_cmp);
+        let [low, high] = [EDGE, 1.0 - EDGE].map(|p| empirical_quantile(&values, p));
+        let ds = data.state_dim();
+        let [least, most] = match coordinate.checked_sub(ds) {
+            None => range(data.states(), coordinate, ds),
+            Some(action) => range(data.actions(), action, data.action_dim()),
+        };
+        let side = Side { coordinate, low: Some(low as f32), high: Some(high as f32) };
+        ((high - low) / f64::from(most - least).max(f64::MIN_POSITIVE), side)
+    };
+    let width = data.state_dim() + data.action_dim();
+    let mut sides: Vec<(f64, Side)> = (0..width).map(share).filter(|(share, _)| *share < 0.5).collect();
+    sides.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sides.truncate(SIDES);
+    if sides.is_empty() {
+        return bounds;
+    }
+    sides.sort_by_key(|(_, side)| side.coordinate);
+    Bounds { sides: sides.into_iter().map(|(_, side)| side).collect() }
+}
+
+/// Smallest and largest value of a column.
+fn range(values: &[f32], column: usize, width: usize) -> [f32; 2] {
+    let values = values.iter().skip(column).step_by(width);
+    values.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], &x| [low.min(x), high.max(x)])
+}
+
 /// The boxes in which the pushes of the adversary cost most.
 #[allow(clippy::too_many_arguments)]
 fn regions(
@@ -587,6 +618,8 @@ fn regions(
     let visits = costs.len() as f64;
     let found = costly_boxes(&places, seen + da, &costs).into_iter();
     let region = |(bounds, inside): (Bounds, Vec<usize>)| {
+        let visited: Vec<&[f32]> = inside.iter().map(|&i| &places[i * (seen + da)..][..seen + da]).collect();
+        let bounds = narrowed(data, bounds, &visited);
         let loss = inside.iter().map(|&i| costs[i]).sum::<f64>() / rows as f64;
         let multiple = |d: usize| {
             let sum: f64 = inside.iter().map(|&i| f64::from(sigmas[i][d])).sum();

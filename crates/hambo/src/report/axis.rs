@@ -41,13 +41,16 @@ impl Axis {
             let value = row.value.map(|v| [v - row.margin, v + row.margin]);
             value.into_iter().flatten().chain(row.bound.flatten()).chain(row.mark)
         });
-        let all: Vec<f64> =
-            ends.chain(self.lines.iter().map(|line| line.value)).filter(|x| x.is_finite()).collect();
-        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let all: Vec<f64> = ends.filter(|x| x.is_finite()).collect();
         if all.is_empty() {
             return "<p>No estimate is a finite number.</p>".to_owned();
         }
+        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // A line that is far off stands at the end of the axis, so that the estimates can still be told apart.
+        let off = |x: f64| x < low - (high - low) || x > high + (high - low);
+        let near = || self.lines.iter().map(|line| line.value).filter(|&x| !off(x));
+        let (low, high) = (near().fold(low, f64::min), near().fold(high, f64::max));
         let margin = 0.06 * (high - low).max(1e-3 * high.abs().max(1e-3));
         let (low, high) = (low - margin, high + margin);
         let at = |x: f64| (100.0 * (x - low) / (high - low)).clamp(0.0, 100.0);
@@ -58,9 +61,14 @@ impl Axis {
             let place = at(line.value);
             let side = if place > 50.0 { "left" } else { "right" };
             let (class, name, value) = (line.class, line.name, number(line.value));
+            let (text, off) = match (off(line.value), side) {
+                (false, _) => (format!("{name} {value}"), ""),
+                (true, "left") => (format!("{name} {value} ►"), " off"),
+                (true, _) => (format!("◄ {name} {value}"), " off"),
+            };
             let _ = write!(
                 html,
-                "<span class=\"line-label {class} {side} level{i}\" style=\"left:{place:.3}%\">{name} {value}</span>"
+                "<span class=\"line-label {class} {side} level{i}{off}\" style=\"left:{place:.3}%\">{text}</span>"
             );
         }
         html.push_str("</div><span></span></div>\n");
@@ -70,7 +78,7 @@ impl Axis {
                 "<div class=\"row {}\"><span class=\"label\">{}</span><div class=\"track\">",
                 row.class, row.label
             );
-            for line in &self.lines {
+            for line in self.lines.iter().filter(|line| !off(line.value)) {
                 let _ = write!(
                     html,
                     "<i class=\"line {}\" style=\"left:{:.3}%\"></i>",
@@ -149,6 +157,29 @@ mod tests {
         assert_eq!(decimals(0.0, 1.0), 1);
         assert_eq!(decimals(-500.0, 0.0), 0);
         assert!(ticks(-1e300, 1e300).len() < 12);
+    }
+
+    #[test]
+    fn a_line_that_is_far_off_does_not_squeeze_the_rest() {
+        let row = |value: f64| Row {
+            label: String::new(),
+            figures: String::new(),
+            class: "neutral",
+            value: Some(value),
+            margin: 0.0,
+            bound: None,
+            mark: None,
+        };
+        let line = |value: f64| Line { name: "threshold", class: "threshold", value };
+        let html = |value: f64| {
+            let rows = vec![row(-124.0), row(-119.0)];
+            Axis { rows, lines: vec![line(value)], unit: "return" }.html()
+        };
+        assert!(
+            html(-50.0).contains("threshold -50.00 ►") && !html(-50.0).contains("class=\"line threshold\"")
+        );
+        assert!(html(-150.0).contains("◄ threshold -150.00"));
+        assert_eq!(html(-116.0).matches("class=\"line threshold\"").count(), 2);
     }
 
     #[test]

@@ -19,12 +19,13 @@
   const hue = (i) => (i < series.length ? colour(series[i]) : `hsl(${(i * 47) % 360} 55% 50%)`);
   // As many digits as the text has, so that the same number reads the same everywhere.
   const number = (x) => {
-    if (x === null || x === undefined) return "–";
+    if (x === null || x === undefined) return "";
     const size = Math.abs(x);
     if (size >= 1e7) return x.toExponential(3);
     return size >= 1000 ? x.toFixed(1) : size >= 1 || x === 0 ? x.toFixed(2) : String(+x.toPrecision(3));
   };
-  const percent = (x) => (x === null || x === undefined ? "–" : `${+(100 * x).toPrecision(3)} %`);
+  const percent = (x) => (x === null || x === undefined ? "" : `${+(100 * x).toPrecision(3)} %`);
+  const count = (x) => (x === null || x === undefined ? "" : String(x));
   const stateName = (d) => (result.names.state[d] !== undefined ? result.names.state[d] : "learned reward");
   const finite = (values) => values.filter((x) => x !== null && x !== undefined && Number.isFinite(x));
 
@@ -182,11 +183,11 @@
           }));
         }
         const strong = chosen === null ? 1.2 : 2.5, share = chosen === null ? 0.6 : 1;
-        for (const [kind, name] of [["neutral", "neutral"], ["hallucinated", "adversary"]]) {
+        for (const [kind, name] of [["hallucinated", "adversary"], ["neutral", "neutral"]]) {
           if (!shown[kind]) continue;
           samplesOf(kind).forEach((sample) => path(u, sample.states, faded(name, share), strong));
           if (chosen === null) {
-            path(u, trace[kind].bands.filter((b) => b[0].length).map((b) => [b[0][2], b[1][2]]), colour(name), 3);
+            path(u, trace[kind].bands.filter((b) => b[0].length).map((b) => [b[0][2], b[1][2]]), colour(name), 2.2);
           } else {
             samplesOf(kind).forEach((sample) => dots(u, sample.states, colour(name), 3));
           }
@@ -196,8 +197,8 @@
       // One unit is as long in both directions, so that a circle is one.
       const width = Math.max(240, box.clientWidth) - 80;
       const ratio = (rangeY[1] - rangeY[0]) / (rangeX[1] - rangeX[0]);
-      const height = Math.round(Math.max(240, Math.min(560, width * ratio))) + 70;
-      const scale = (own, other, size) => {
+      const height = Math.round(Math.max(120, Math.min(560, width * ratio))) + 70;
+      const scale = (own, size) => {
         const [inner, outer] = [width, height - 70];
         const unit = Math.max((rangeX[1] - rangeX[0]) / inner, (rangeY[1] - rangeY[0]) / outer);
         const middle = (own[0] + own[1]) / 2, half = (unit * size(inner, outer)) / 2;
@@ -208,12 +209,13 @@
       const plot = place(box, height, {
         legend: { show: false },
         scales: {
-          x: { time: false, range: () => scale(rangeX, rangeY, (w) => w) },
-          y: { range: () => scale(rangeY, rangeX, (w, h) => h) },
+          // What the reader has marked, or everything.
+          x: { time: false, range: (u, low, high) => (low === rangeX[0] && high === rangeX[1] ? scale(rangeX, (w) => w) : [low, high]) },
+          y: { range: (u, low, high) => (low === rangeY[0] && high === rangeY[1] ? scale(rangeY, (w, h) => h) : [low, high]) },
         },
         axes: [horizontal(label(0)), vertical(label(1))],
         series: [{}, { paths: () => null, points: { show: false } }],
-        cursor: { drag: { x: false, y: false }, points: { show: false }, x: false, y: false },
+        cursor: { drag: { x: true, y: true, uni: 10 }, points: { show: false }, x: false, y: false },
         hooks: { draw: [paint] },
       }, [rangeX, rangeY]);
       hint.className = "hint";
@@ -242,7 +244,7 @@
 
     band(box, index) {
       const times = trace.times;
-      const values = [times], lines = [{ label: "step" }], bands = [];
+      const values = [times], lines = [{ label: "step", value: (u, x) => count(x) }], bands = [];
       const add = (label, list, options) => {
         values.push(times.map((_, i) => (list[i] === undefined ? null : list[i])));
         lines.push({ label, points: { show: false }, value: (u, x) => number(x), ...options });
@@ -279,7 +281,7 @@
 
     spans(box) {
       // Bars as wide as their steps, between the edges of the spans.
-      const { spans, times, pushes, trajectories } = trace;
+      const { spans, times, pushes } = trace;
       const steps = times.slice(0, pushes.length);
       const losses = steps.map((t) => { const s = spans.find((s) => t >= s.from && t < s.to); return s ? s.loss : null; });
       const perStep = spans.length === times.length - 1;
@@ -300,15 +302,14 @@
         cursor: syncSteps,
         scales: { x: { time: false, range: () => [0, spans[spans.length - 1].to] }, y: { range: fromNothing } },
         axes: [horizontal("step t"), vertical("return lost")],
-        series: [{ label: "step" },
+        series: [{ label: "step", value: (u, x) => count(x) },
           { label: perStep ? "lost by the push in this step" : "lost by pushes in these steps", stroke: colour("adversary"), fill: faded("adversary", 0.55), paths: () => null, points: { show: false }, value: (u, x) => number(x) },
           { ...stepLine("reward missed in this step", colour("ink")), width: 1.5, ...lonely(steps) }],
         hooks: { drawAxes: [bars] },
       }, [steps, losses, missed]);
-      void trajectories;
     },
 
-    effort(box) { lines(box, "effort |η|", trace.pushes.map((p) => p.effort), () => [0, 1]); },
+    effort(box) { lines(box, "effort |η|", trace.pushes.map((p) => p.effort), () => [0, 1.05]); },
     members(box) {
       const shares = trace.pushes.map((p) => p.members);
       const steps = trace.times.slice(0, shares.length);
@@ -317,27 +318,26 @@
     },
     uncertainty(box) {
       const usual = trace.usual_uncertainty;
-      lines(box, "σ_e ÷ usual", trace.pushes.map((p) => p.uncertainty.map((x, i) => (usual[i] > 0 ? x / usual[i] : null))), fromNothing);
+      lines(box, "σₑ ÷ usual", trace.pushes.map((p) => p.uncertainty.map((x, i) => (usual[i] > 0 ? x / usual[i] : null))), fromNothing);
     },
 
     distributions(box) {
       const { edges, methods } = why.distributions;
-      const middles = edges.slice(1).map((x, i) => (x + edges[i]) / 2);
       const bound = result.lower_bound;
       const truth = result.truth ? result.truth.value : null;
-      const step = uPlot.paths.stepped({ align: 0 });
-      const conservative = new Set(["ca", "da1", "dainf"]);
       const hues = { ca: colour("adversary"), da1: "#b58900", dainf: colour("bad"), ds: colour("neutral"), ts1: "#2aa198", tsinf: "#6c71c4", mean: colour("quiet") };
-      void step; void conservative;
+      // A method without luck is one bar of 100 %; the others are to be seen beside it.
+      const tops = methods.map((m) => Math.max(...m.shares)), broad = tops.filter((top) => top < 0.5);
+      const highest = 1.12 * Math.max(...(broad.length ? broad : tops), 1e-9);
       place(box, narrow() ? 260 : 320, {
-        scales: { x: { time: false, range: () => [edges[0], edges[edges.length - 1]] }, y: { range: fromNothing } },
+        scales: { x: { time: false, range: () => [edges[0], edges[edges.length - 1]] }, y: { range: () => [0, highest] } },
         axes: [horizontal("return of one trajectory"), vertical("share", { values: (u, v) => v.map((x) => `${+(100 * x).toPrecision(3)} %`) })],
         series: [{ label: "return", value: (u, x) => number(x) }, ...methods.map((m) => ({
           label: m.method, stroke: hues[m.method], width: 2, points: { show: false }, value: (u, x) => percent(x),
-          fill: (hues[m.method] || "#888").startsWith("#") && hues[m.method].length === 7 ? hues[m.method] + "1c" : undefined,
+          paths: uPlot.paths.stepped({ align: 1 }), fill: hues[m.method] + "14",
         }))],
         hooks: { draw: [marker(bound, "bound", colour("adversary"), "x"), marker(truth, "truth", colour("truth"), "x", [6, 4])] },
-      }, [middles, ...methods.map((m) => m.shares)]);
+      }, [edges, ...methods.map((m) => [...m.shares, m.shares[m.shares.length - 1]])]);
     },
 
     reliability(box) {
@@ -370,14 +370,14 @@
       place(box, 240, {
         scales: { x: { time: false, range: tight }, y: { range: () => [0, 1] } },
         axes: [horizontal("step t"), vertical("share outside")],
-        series: [{ label: "step" }, { ...stepLine("outside", colour("adversary"), { fill: faded("adversary", 0.15), ...lonely(steps) }), value: (u, x) => percent(x) }],
+        series: [{ label: "step", value: (u, x) => count(x) }, { ...stepLine("outside", colour("adversary"), { fill: faded("adversary", 0.15), ...lonely(steps) }), value: (u, x) => percent(x) }],
       }, [steps, outside]);
     },
 
     support(box) {
       const { steps, distance, uncertainty } = result.support;
       const dims = trace ? trace.dimensions : uncertainty[0].map((_, i) => i);
-      const names = ["distance", ...dims.map((d) => `σ_e of ${stateName(d)}`)];
+      const names = ["distance", ...dims.map((d) => `σₑ of ${stateName(d)}`)];
       several(box, "multiple of usual", steps, names, [distance, ...dims.map((d) => uncertainty.map((u) => u[d]))], fromNothing);
     },
 
@@ -387,7 +387,7 @@
       place(box, 240, {
         scales: { x: { time: false, range: tight }, y: { range: padded } },
         axes: [horizontal("measurement"), vertical("lowest return")],
-        series: [{ label: "measurement" }, { ...stepLine("lowest so far", colour("adversary"), { points: { show: true, size: 5 } }) }],
+        series: [{ label: "measurement", value: (u, x) => count(x) }, { ...stepLine("lowest so far", colour("adversary"), { points: { show: true, size: 5 } }) }],
         hooks: { draw: [marker(search.neutral, "without adversary", colour("neutral"), "y", [5, 4])] },
       }, [xs, search.curve]);
     },
@@ -417,7 +417,7 @@
     place(box, 240, {
       cursor: syncSteps, legend: { show: names.length <= 8 },
       scales: { x: { time: false, range: tight }, y: { range } }, axes: [horizontal("step t"), vertical(label)],
-      series: [{ label: "step" }, ...names.map((name, i) => stepLine(name, hue(i), lonely(steps)))],
+      series: [{ label: "step", value: (u, x) => count(x) }, ...names.map((name, i) => stepLine(name, hue(i), lonely(steps)))],
     }, [steps, ...columns]);
   }
 

@@ -1,7 +1,7 @@
 //! The parts of the page, from top to bottom: what a reader must decide first, why after that, how to repeat it last.
 
 use super::axis::{Line, Row};
-use super::text::{brief, escape, number, percent, result_number};
+use super::text::{brief, escape, number, percent, result_number, shorten};
 use super::{Axis, headline, is_conservative};
 use crate::stats::normal_quantile;
 use serde_json::Value;
@@ -46,6 +46,7 @@ fn coordinate_name(result: &Value, coordinate: usize) -> String {
 }
 
 fn tile(title: &str, figure: &str, below: &str) -> String {
+    let below = below.replace(" %", "\u{a0}%"); // the sign stays with its number
     format!("<div class=\"tile\"><span>{title}</span><b>{figure}</b><small>{below}</small></div>\n")
 }
 
@@ -133,7 +134,11 @@ pub(super) fn warnings(result: &Value) -> String {
     let notes: String = list(&result["warnings"]).map(|w| format!("<li>{}</li>\n", words(w))).collect();
     match notes.is_empty() {
         true => "<section id=\"warnings\"><p class=\"quiet\">No warnings.</p></section>\n".to_owned(),
-        false => section("warnings", "Read this first", &format!("<ul class=\"warnings\">\n{notes}</ul>\n")),
+        false => section(
+            "warnings",
+            "Before you rely on this",
+            &format!("<ul class=\"warnings\">\n{notes}</ul>\n"),
+        ),
     }
 }
 
@@ -246,7 +251,13 @@ pub(super) fn trajectories(result: &Value, why: &Value) -> String {
             Some(_) => "; the shading is the reward, darker where it is lower",
             None => "",
         };
-        body += &plot("plane", 0, &format!("States in the plane. Grey points are logged states{shaded}."));
+        body += &plot(
+            "plane",
+            0,
+            &format!(
+                "States in the plane. Grey points are logged states{shaded}. Mark a part to enlarge it, click twice to go back."
+            ),
+        );
     }
     let bands: String = list(&trace["dimensions"])
         .enumerate()
@@ -334,7 +345,7 @@ pub(super) fn pessimism(result: &Value, why: &Value) -> String {
     body += &plot(
         "uncertainty",
         0,
-        "How little the model knows where the adversary leads: σ_e in multiples of its median on logged data.",
+        "How little the model knows where the adversary leads: σₑ in multiples of its median on logged data.",
     );
     body += "</div>\n";
     let losses: Vec<f64> = list(&explanation["loss_alone"]).filter_map(Value::as_f64).collect();
@@ -482,7 +493,7 @@ pub(super) fn trust(result: &Value, why: &Value) -> String {
         body += &plot(
             "support",
             0,
-            "How far it leaves them: distance to the nearest logged state and action, and σ_e, in multiples of what is usual.",
+            "How far it leaves them: distance to the nearest logged state and action, and σₑ, in multiples of what is usual.",
         );
     }
     if list(&result["adversary"]["curve"]).nth(1).is_some() {
@@ -558,6 +569,8 @@ pub(super) fn repeat(result: &Value, command: &str) -> String {
         Value::Null => "–".to_owned(),
         other => escape(&other.to_string()),
     };
+    let mut settings = result["settings"].clone();
+    shorten(&mut settings);
     let fields = [
         ("version", text(&result["version"])),
         ("task", text(&result["task"])),
@@ -570,7 +583,7 @@ pub(super) fn repeat(result: &Value, command: &str) -> String {
         ("horizon", text(&result["horizon"])),
         ("discount", text(&result["discount"])),
         ("δ", text(&result["delta"])),
-        ("settings", text(&result["settings"])),
+        ("settings", format!("<code>{}</code>", escape(&settings.to_string()))),
         ("device", text(&result["device"])),
         ("seconds", result["seconds"].as_f64().map_or("–".to_owned(), |s| format!("{s:.1}"))),
     ];
