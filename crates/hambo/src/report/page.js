@@ -183,11 +183,12 @@
           }));
         }
         const strong = chosen === null ? 1.2 : 2.5, share = chosen === null ? 0.6 : 1;
-        for (const [kind, name] of [["hallucinated", "adversary"], ["neutral", "neutral"]]) {
+        // Broad and pale below, thin above: both can be seen where they are the same.
+        for (const [kind, name, breadth, paleness] of [["neutral", "neutral", 7, 0.4], ["hallucinated", "adversary", 2, 1]]) {
           if (!shown[kind]) continue;
           samplesOf(kind).forEach((sample) => path(u, sample.states, faded(name, share), strong));
           if (chosen === null) {
-            path(u, trace[kind].bands.filter((b) => b[0].length).map((b) => [b[0][2], b[1][2]]), colour(name), 2.2);
+            path(u, trace[kind].bands.filter((b) => b[0].length).map((b) => [b[0][2], b[1][2]]), faded(name, paleness), breadth);
           } else {
             samplesOf(kind).forEach((sample) => dots(u, sample.states, colour(name), 3));
           }
@@ -334,7 +335,7 @@
         axes: [horizontal("return of one trajectory"), vertical("share", { values: (u, v) => v.map((x) => `${+(100 * x).toPrecision(3)} %`) })],
         series: [{ label: "return", value: (u, x) => number(x) }, ...methods.map((m) => ({
           label: m.method, stroke: hues[m.method], width: 2, points: { show: false }, value: (u, x) => percent(x),
-          paths: uPlot.paths.stepped({ align: 1 }), fill: hues[m.method] + "14",
+          paths: uPlot.paths.stepped({ align: 1 }), fill: hues[m.method] + "0c",
         }))],
         hooks: { draw: [marker(bound, "bound", colour("adversary"), "x"), marker(truth, "truth", colour("truth"), "x", [6, 4])] },
       }, [edges, ...methods.map((m) => [...m.shares, m.shares[m.shares.length - 1]])]);
