@@ -1,7 +1,9 @@
 //! The speed workloads on hambo's engine; `bench/run` runs them side by side with PyTorch and JAX.
 
 mod bnn;
+mod end_to_end;
 mod environment;
+mod rollout;
 mod sac;
 
 use clap::Parser;
@@ -19,7 +21,8 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1, w2 or w3; or an environment, whose steps under random actions are counted.
+    /// Workload: w1, w2 or w3; rollout, a step of 1000 hallucinated trajectories; an environment, whose steps under
+    /// random actions are counted; or end-to-end, a whole evaluation on the Pendulum data of --read.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -34,6 +37,15 @@ struct Arguments {
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
+    /// end-to-end: methods, ca or da1 or both.
+    #[arg(long, default_value = "ca")]
+    methods: String,
+    /// end-to-end: training steps of the model.
+    #[arg(long, default_value_t = 8000)]
+    steps: u32,
+    /// end-to-end: rounds of the adversaries.
+    #[arg(long, default_value_t = 12)]
+    rounds: usize,
     /// Folder of the inputs.
     #[arg(long, default_value = "bench/data")]
     data: PathBuf,
@@ -46,12 +58,13 @@ struct Arguments {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
     let arguments = Arguments::parse();
     if arguments.list {
         println!("{}", json!(WORKLOADS));
         return Ok(());
     }
-    if let Some(path) = &arguments.read {
+    if let Some(path) = arguments.read.as_ref().filter(|_| arguments.work != "end-to-end") {
         let start = Instant::now();
         let loaded = hambo::data::read(path, &Default::default())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -65,6 +78,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         (other, _) => return Err(format!("no device {other}; there are cpu and cuda").into()),
     };
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
+    if work == "end-to-end" {
+        let data = arguments.read.as_deref().ok_or("end-to-end needs the data: --read FILE.hdf5")?;
+        let Arguments { methods, steps, rounds, .. } = &arguments;
+        let work = end_to_end::Work { data, methods, steps: *steps, rounds: *rounds };
+        println!("{}", end_to_end::measure(&device, &work, start)?);
+        return Ok(());
+    }
     let (check, rates) = match work {
         "w1" | "w2" => {
             let mut bnn = bnn::Bnn::new(&device, &data.join("w1.bin"))?;
@@ -80,6 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let check = arguments.check.then(|| device.run(|| sac.check()));
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
+        "rollout" => (None, rollout::measure(&device, seconds)?),
         other => {
             let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)

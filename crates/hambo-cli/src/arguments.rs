@@ -63,11 +63,14 @@ Examples:
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --reward \"-s[0]^2\" --termination \"n[1] < 0.5\"
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --task cart.toml      # with constraints, see docs/tasks.md
 
+  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 50 --model gp --rollouts 1000
+
 Conservative methods (they have a lower bound):
   ca     an adversary shifts every step within the model's confidence set
   da1    an adversary chooses one of the model's particles at every step; trained by DQN, which takes long
   dainf  the worst particle
-Neutral methods: ds, ts1, tsinf, mean.";
+Neutral methods: ds, ts1, tsinf, mean.
+A Gaussian process (--model gp) has no particles: ca, ds, mean.";
 
 const RANK_EXAMPLES: &str = "\
 Examples:
@@ -142,15 +145,23 @@ pub struct Evaluate {
     /// Learned model of the dynamics
     #[arg(long, value_enum, default_value_t = Model::Bnn)]
     pub model: Model,
-    /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean
-    #[arg(long, value_name = "LIST", default_value = "ca,dainf,ds,ts1,tsinf,mean")]
-    pub method: String,
+    #[command(flatten)]
+    pub gp: GaussianProcess,
+    /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean [default: all but
+    /// da1; of a gp: ca,ds,mean]
+    #[arg(long, value_name = "LIST")]
+    pub method: Option<String>,
     /// The bound may fail with this probability
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     pub delta: f64,
-    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, or a number
+    /// Size of the confidence set of ca: trajectory, gaussian, conformal, literal, theory (gp, with --norm-bound), or a
+    /// number
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
+    /// What searches for ca's adversary: pathwise (back-propagation through the model), sac (the paper's, 12 rounds), or
+    /// both, the portfolio [default: pathwise, at --scale paper the portfolio]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub adversary: Option<Adversary>,
     /// Discount factor of rewards
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub discount: f64,
@@ -163,22 +174,36 @@ pub struct Evaluate {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Effort: quick, or paper (model: 8,000 or 30,000 steps; da1: 3 or 12 rounds of DQN; ca: with 12 rounds
+    /// Effort: quick, or paper (model: 8,000 or 30,000 steps; da1: 3 to 10 quick rounds of DQN or 12 long ones; ca: with 12 rounds
     /// of SAC as a second opinion)
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Settings of the model as a JSON file; what it does not name keeps its default
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
+    /// Settings of the searches for adversaries as a JSON file, with the names that the result has under "search"; what it
+    /// does not name keeps its default
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scale", "adversary"])]
+    pub search_config: Option<PathBuf>,
     /// Use the model that an earlier run wrote to its --out instead of training one
     #[arg(long, value_name = "DIR", conflicts_with = "model_config")]
     pub fitted: Option<PathBuf>,
     /// Go on although a column of the data never changes
     #[arg(long)]
     pub allow_constant: bool,
-    /// Folder for report.html, summary.md, result.json, the fitted model and logs, see docs/output.md
+    /// Folder for report.html, summary.md, result.json, the fitted model and logs, see docs/output.md; unfinished work of
+    /// evaluate is kept there, and the same command again goes on where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Seconds from one saving of unfinished work to the next
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5.0,
+        allow_negative_numbers = true,
+        requires = "out"
+    )]
+    pub save_every: f64,
     /// Also simulate N episodes in the environment for the true return, to be shown beside the estimates
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub truth_episodes: Option<usize>,
@@ -194,6 +219,20 @@ pub struct Evaluate {
     /// Print a summary in Markdown
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
+}
+
+/// What only --model gp looks at.
+#[derive(Args)]
+pub struct GaussianProcess {
+    /// gp: condition on N rows that cover the data instead of on all of them
+    #[arg(long, value_name = "N")]
+    pub gp_rows: Option<usize>,
+    /// gp: B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space, for --beta theory
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    pub norm_bound: Option<f64>,
+    /// gp: Lipschitz constants of reward and policy, for the worst-case gap of the paper's Theorem 3.5
+    #[arg(long, value_name = "R,P", value_delimiter = ',', num_args = 2, allow_negative_numbers = true)]
+    pub lipschitz: Option<Vec<f64>>,
 }
 
 /// What is asked of the policy, where no built-in environment says it.
@@ -391,6 +430,15 @@ pub enum DeviceName {
 pub enum Model {
     /// Bayesian neural network
     Bnn,
+    /// Gaussian process, for up to some thousand transitions
+    Gp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Adversary {
+    Portfolio,
+    Sac,
+    Pathwise,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

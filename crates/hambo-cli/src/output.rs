@@ -1,6 +1,7 @@
 //! Text and progress for people, JSON for programs.
 
 use crate::folder::Folder;
+use hambo::checkpoint::Checkpoints;
 use hambo::logs::Log;
 use hambo::progress::Progress;
 pub use hambo::report::number;
@@ -16,6 +17,26 @@ pub fn print(text: &str) -> Result<(), Box<dyn Error>> {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(format!("cannot write to standard output: {e}").into()),
         Ok(()) => Ok(()),
+    }
+}
+
+/// Progress bars, and a place for unfinished work.
+pub struct Kept {
+    pub bars: Bars,
+    pub checkpoints: Option<Checkpoints>,
+}
+
+impl Progress for Kept {
+    fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
+        self.bars.report(stage, done, total, note);
+    }
+
+    fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
+        self.bars.figures(stage, step, figures);
+    }
+
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_ref()
     }
 }
 

@@ -6,11 +6,11 @@ use crate::Result;
 use crate::adversary::Beta;
 use crate::compute::Device;
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::estimate::{Estimate, Method};
 use crate::evaluate::{Evaluation, Question, evaluate};
 use crate::policy::Policy;
-use crate::progress::Progress;
+use crate::progress::{Progress, Unkept};
 use crate::rng::Stream;
 use crate::task::Task;
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub struct Basis<'a> {
     /// The log.
     pub data: &'a Transitions,
     /// The model that was fitted on it.
-    pub model: &'a Bnn,
+    pub model: &'a dyn Dynamics,
     /// Reward, termination, initial states.
     pub task: &'a Task,
     /// The policy.
@@ -72,10 +72,11 @@ pub struct Basis<'a> {
 pub fn curves(
     basis: Basis<'_>,
     evaluation: &Evaluation,
-    fit: &dyn Fn(&Transitions) -> Result<Bnn>,
+    fit: &dyn Fn(&Transitions) -> Result<Box<dyn Dynamics>>,
     progress: &dyn Progress,
 ) -> Result<Option<Curves>> {
     let Basis { device, data, model, task, policy, question } = basis;
+    let progress: &dyn Progress = &Unkept(progress);
     let Some(method) = question.methods.iter().copied().find(|m| m.is_conservative()) else {
         return Ok(None);
     };
@@ -140,8 +141,8 @@ pub fn curves(
             continue;
         }
         let less = data.of_episodes(&order[..episodes])?;
-        let found =
-            fit(&less).and_then(|model| evaluate(device, &less, &model, task, policy, &asked, progress));
+        let found = fit(&less)
+            .and_then(|model| evaluate(device, &less, model.as_ref(), task, policy, &asked, progress));
         match found {
             Ok(found) => sizes.push(point(less.len() as f64, &found.estimates)),
             Err(problem) => {

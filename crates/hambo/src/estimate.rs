@@ -59,6 +59,11 @@ impl Method {
         matches!(self, Method::Ca | Method::Da1 | Method::DaInf)
     }
 
+    /// Whether it follows or chooses single particles, which only networks are.
+    pub fn needs_particles(self) -> bool {
+        matches!(self, Method::Da1 | Method::DaInf | Method::Ts1 | Method::TsInf)
+    }
+
     /// A list such as `dainf,ds` or `all`.
     pub fn parse_list(text: &str) -> Result<Vec<Method>> {
         if text == "all" {

@@ -3,7 +3,7 @@
 use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search, search_members};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
-use crate::dynamics::{Bnn, BnnConfig, FitReport};
+use crate::dynamics::{Bnn, BnnConfig, Dynamics, FitReport, Gp, GpConfig, GpReport, ModelReport};
 use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
 use crate::hallucination::{Continuous, Discrete};
 use crate::policy::Policy;
@@ -13,6 +13,7 @@ use crate::rng::Stream;
 use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
 use crate::support::{SupportReport, support};
 use crate::task::{Constraint, Task};
+use crate::theory::{self, Known, TheoryReport};
 use crate::trace::{Followed, Trace, trace};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -43,6 +44,8 @@ pub struct Question {
     pub allow_constant: bool,
     /// Also look at where the bound comes from, for the report.
     pub explain: bool,
+    /// What the theory of Gaussian processes needs to be told.
+    pub known: Known,
 }
 
 impl Default for Question {
@@ -58,6 +61,7 @@ impl Default for Question {
             search: SearchConfig::default(),
             allow_constant: false,
             explain: false,
+            known: Known::default(),
         }
     }
 }
@@ -87,7 +91,34 @@ impl Question {
         if self.methods.is_empty() {
             return Err(Error::setting("method", "", "at least one method"));
         }
+        self.known.validate()
+    }
+}
+
+impl Question {
+    /// Checks the question, and whether the data can answer it.
+    fn check_data(&self, data: &Transitions) -> Result<()> {
+        self.validate()?;
+        if !self.allow_constant {
+            refuse_constant_columns("states", data.states(), data.state_dim())?;
+            refuse_constant_columns("actions", data.actions(), data.action_dim())?;
+        }
         Ok(())
+    }
+
+    /// An error if a method needs particles and the model has none.
+    fn check_model(&self, model: &dyn Dynamics) -> Result<()> {
+        match self.methods.iter().find(|method| method.needs_particles()) {
+            Some(method) if !model.has_particles() => {
+                let names = Method::ALL.into_iter().filter(|m| !m.needs_particles()).map(Method::name);
+                let expected = format!(
+                    "one of {}: a Gaussian process has no particles that a trajectory could follow",
+                    names.collect::<Vec<_>>().join(", ")
+                );
+                Err(Error::setting("method", method.name(), expected))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -96,8 +127,8 @@ impl Question {
 pub struct Evaluation {
     /// One per method, in the order asked for.
     pub estimates: Vec<Estimate>,
-    /// What happened in training and calibration.
-    pub model: FitReport,
+    /// What happened in the fit.
+    pub model: ModelReport,
     /// τ per state dimension.
     pub tau: Vec<f32>,
     /// The confidence set that CA's adversary chose from.
@@ -110,6 +141,8 @@ pub struct Evaluation {
     pub constraints: Vec<ConstraintBound>,
     /// The failure probability of each bound: all hold together but for a share δ.
     pub delta_each: f64,
+    /// What the theory says, where the model is a Gaussian process.
+    pub theory: Option<TheoryReport>,
     /// How far the policy leaves the data.
     pub support: SupportReport,
     /// What the reader of the numbers must know.
@@ -168,21 +201,29 @@ pub fn fit(
     question: &Question,
     progress: &dyn Progress,
 ) -> Result<Bnn> {
-    question.validate()?;
-    if !question.allow_constant {
-        refuse_constant_columns("states", data.states(), data.state_dim())?;
-        refuse_constant_columns("actions", data.actions(), data.action_dim())?;
-    }
+    question.check_data(data)?;
     let stream = Stream::new(question.seed).child("model");
     let split = Split::new(data, config.holdout, stream.child("split"))?;
     Bnn::fit(device, data, &split, config, stream, progress)
+}
+
+/// Learns a Gaussian process in the place of networks.
+pub fn fit_gp(
+    device: &Device,
+    data: &Transitions,
+    config: &GpConfig,
+    question: &Question,
+    progress: &dyn Progress,
+) -> Result<Gp> {
+    question.check_data(data)?;
+    device.run(|| Gp::fit(data, config, Stream::new(question.seed).child("model"), progress))
 }
 
 /// Rolls the policy out in the model by every method asked for.
 pub fn evaluate(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     policy: &Policy,
     question: &Question,
@@ -196,7 +237,7 @@ pub fn evaluate(
 pub fn evaluate_all(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     constraints: &[Constraint],
     policy: &Policy,
@@ -204,7 +245,9 @@ pub fn evaluate_all(
     progress: &dyn Progress,
 ) -> Result<Evaluation> {
     question.validate()?;
-    if !device.holds(&model.ensemble().params) {
+    question.check_model(model)?;
+    // Networks live on one device; a Gaussian process lives on the host, which every device has.
+    if !model.on_device(device) && model.has_particles() {
         let device = device.name();
         return Err(Error::Mismatch(format!(
             "the model is on another device than {device}: save and load it there"
@@ -219,13 +262,13 @@ pub fn evaluate_all(
     let stream = Stream::new(question.seed).child("support");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let support = support(device, data, model, setting, &starts, stream);
-    let bounds = bound(device, data, model, task, policy, &question, progress)?;
+    let bounds = bound(device, data, model, (task, 0), policy, &question, progress)?;
     let mut warnings: Vec<String> = support.warning().into_iter().chain(model_warnings(model)).collect();
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
-    for Constraint { task, threshold } in constraints {
-        let plainly = Question { explain: false, ..question.clone() };
-        let bounds = bound(device, data, model, task, policy, &plainly, progress)?;
+    let plainly = Question { explain: false, ..question.clone() };
+    for (index, Constraint { task, threshold }) in constraints.iter().enumerate() {
+        let bounds = bound(device, data, model, (task, index + 1), policy, &plainly, progress)?;
         let own = bounds.warnings(model, &question).into_iter();
         warnings.extend(own.map(|warning| format!("{}: {warning}", task.name)));
         let lower_bound = bounds.estimates.first().and_then(|e| e.lower_bound);
@@ -251,13 +294,17 @@ pub fn evaluate_all(
     device.check()?; // nothing is reported from a device that failed on the way
     Ok(Evaluation {
         estimates: bounds.estimates,
-        model: model.report().clone(),
+        model: model.fit_report(),
         tau: model.tau().to_vec(),
         set: bounds.set,
         search: bounds.search,
         search_members: bounds.search_members,
         constraints: constraint_bounds,
         delta_each,
+        theory: model.as_gp().map(|gp| {
+            let delta = (1.0 - MONTE_CARLO_SHARE) * delta_each;
+            theory::report(gp, question.known, delta, question.horizon, support.mean_deviation)
+        }),
         support,
         warnings,
         why: bounds.why,
@@ -265,7 +312,7 @@ pub fn evaluate_all(
 }
 
 /// An error where data, model, task and policy do not belong together.
-fn check(data: &Transitions, model: &Bnn, task: &Task, policy: &Policy) -> Result<()> {
+fn check(data: &Transitions, model: &dyn Dynamics, task: &Task, policy: &Policy) -> Result<()> {
     task.check_data(data)?;
     policy.check_task(task)?;
     if (model.layout().observed, model.action_dim()) != (task.state_dim, task.action_dim) {
@@ -297,11 +344,12 @@ struct Bounds {
     why: Option<Why>,
 }
 
+/// `index` tells the task from the others in the names under which unfinished work is kept.
 fn bound(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
-    task: &Task,
+    model: &dyn Dynamics,
+    (task, index): (&Task, usize),
     policy: &Policy,
     question: &Question,
     progress: &dyn Progress,
@@ -309,13 +357,23 @@ fn bound(
     let stream = Stream::new(question.seed).child("rollouts");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
-    let roll = |propagation: Propagation<'_>| {
-        rollout(device, model, &setting, propagation, &starts, stream.child("transitions"), progress)
+    let roll = |name: &str, propagation: Propagation<'_>| {
+        let name = format!("{index}-{name}");
+        if let Some(saved) = progress.take_up(&name)? {
+            return saved.read(Returns::restore);
+        }
+        let noise = stream.child("transitions");
+        let returns = rollout(device, model, &setting, propagation, &starts, noise, progress);
+        progress.keep(&name, || device.check().map(|()| returns.stored()))?;
+        Ok::<_, Error>(returns)
     };
 
-    let members = model.particles();
+    let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
-    let mut each = || each_member.get_or_insert_with(|| roll(Propagation::EachMember)).clone();
+    let mut each = || match &each_member {
+        Some(returns) => Ok::<_, Error>(returns.clone()),
+        None => Ok(each_member.insert(roll("particles", Propagation::EachMember)?).clone()),
+    };
     let mut estimates = Vec::with_capacity(question.methods.len());
     let (mut set_report, mut search_report, mut members_report) = (None, None, None);
     let mut seen = Seen { explain: question.explain, returns: Vec::new(), adversary: None };
@@ -325,14 +383,15 @@ fn bound(
                 model.check_data(data)?;
                 let stream = stream.child("adversary");
                 let share = (1.0 - MONTE_CARLO_SHARE) * question.delta;
+                let name = format!("{index}-search-ca");
                 let (set, (adversary, report)) = device.run(|| {
                     let world = World::new(device, model, setting);
                     let (set, set_report) = confidence_set(&world, data, question.beta, share, progress)?;
-                    let found = search(&world, &set, &question.search, data, stream, progress)?;
+                    let found = search(&world, &set, &question.search, data, stream, (progress, &name))?;
                     Ok::<_, Error>((set_report, found))
                 })?;
                 set_report = Some(set);
-                let returns = roll(Propagation::Shifted(&adversary));
+                let returns = roll("ca", Propagation::Shifted(&adversary))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 search_report = Some(report);
                 seen.keep(method, &returns, Some(Found::Continuous(adversary)));
@@ -342,28 +401,29 @@ fn bound(
                 let stream = stream.child("discrete adversary");
                 let (adversary, report) = device.run(|| {
                     let world = World::new(device, model, setting);
-                    search_members(&world, &question.search, data, stream, progress)
+                    let name = format!("{index}-search-da1");
+                    search_members(&world, &question.search, data, stream, (progress, &name))
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
-                let returns = roll(Propagation::Chosen(greedy));
+                let returns = roll("da1", Propagation::Chosen(greedy))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 members_report = Some(report);
                 seen.keep(method, &returns, Some(Found::Discrete(adversary)));
                 estimate
             }
             Method::DaInf => {
-                let estimate = dainf(&each(), members, question.delta);
+                let estimate = dainf(&each()?, members, question.delta);
                 let worst = estimate.particles.iter().position(|&value| value == estimate.value).unwrap_or(0);
                 let constant = Found::Discrete(Discrete::constant(device, model, worst)?);
-                seen.keep(method, &each().of_member(worst, members), Some(constant));
+                seen.keep(method, &each()?.of_member(worst, members), Some(constant));
                 estimate
             }
             _ => {
                 let returns = match method {
-                    Method::TsInf => each().one_member_each(members),
-                    Method::Ds => roll(Propagation::Moments),
-                    Method::Ts1 => roll(Propagation::DrawEveryStep),
-                    _ => roll(Propagation::Mean),
+                    Method::TsInf => each()?.one_member_each(members),
+                    Method::Ds => roll("ds", Propagation::Moments)?,
+                    Method::Ts1 => roll("ts1", Propagation::DrawEveryStep)?,
+                    _ => roll("mean", Propagation::Mean)?,
                 };
                 seen.keep(method, &returns, None);
                 neutral(method, &returns)
@@ -403,7 +463,7 @@ impl Seen {
         &self,
         device: &Device,
         data: &Transitions,
-        model: &Bnn,
+        model: &dyn Dynamics,
         setting: Setting<'_>,
         starts: &[f32],
         stream: Stream,
@@ -429,9 +489,24 @@ impl Seen {
     }
 }
 
-fn model_warnings(model: &Bnn) -> Vec<String> {
+fn model_warnings(model: &dyn Dynamics) -> Vec<String> {
+    let mut warnings = match model.fit_report() {
+        ModelReport::Bnn(report) => network_warnings(&report),
+        ModelReport::Gp(report) => gp_warnings(&report),
+    };
+    let held_out = model.held_out();
+    if !held_out.by_episode && !held_out.calibration.is_empty() {
+        warnings.push(
+            "the data have fewer than 10 episodes, so single transitions were held out: their neighbours were \
+             trained on, and the calibration may be optimistic"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+fn network_warnings(report: &FitReport) -> Vec<String> {
     let mut warnings = Vec::new();
-    let report = model.report();
     if !report.broken_particles.is_empty() {
         warnings.push(format!(
             "particles {:?} predict held-out data far worse than the others (NLL {:.2?}): DAinf follows the worst \
@@ -439,31 +514,49 @@ fn model_warnings(model: &Bnn) -> Vec<String> {
             report.broken_particles, report.validation_nll
         ));
     }
-    if !report.held_out_episodes {
-        warnings.push(
-            "the data have fewer than 10 episodes, so single transitions were held out: their neighbours were \
-             trained on, and the calibration may be optimistic"
-                .to_owned(),
-        );
-    }
-    if model.particles() == 1 {
+    if report.validation_nll.len() == 1 {
         warnings
             .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
     }
     warnings
 }
 
+fn gp_warnings(report: &GpReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if report.subset {
+        warnings.push(format!(
+            "the Gaussian process is conditioned on {} rows that cover the {} of the data: the exact theory of all data \
+             no longer applies, and the bound is looser than theirs would be",
+            report.rows, report.data_rows
+        ));
+    }
+    if report.jitter > 0.0 {
+        warnings.push(format!(
+            "the kernel matrix needed a jitter of {:.1e} on its diagonal to be positive definite: rows of the data are \
+             copies of each other, or nearly so",
+            report.jitter
+        ));
+    }
+    if !report.constant_targets.is_empty() {
+        warnings.push(format!(
+            "dimensions {:?} never change in the data: nothing is known of how they could",
+            report.constant_targets
+        ));
+    }
+    warnings
+}
+
 impl Bounds {
-    fn warnings(&self, model: &Bnn, question: &Question) -> Vec<String> {
+    fn warnings(&self, model: &dyn Dynamics, question: &Question) -> Vec<String> {
         let mut warnings = estimate_warnings(model, &self.estimates);
         warnings.extend(self.set.iter().flat_map(|set| set_warnings(set, question.delta)));
         warnings
     }
 }
 
-fn estimate_warnings(model: &Bnn, estimates: &[Estimate]) -> Vec<String> {
+fn estimate_warnings(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if model.particles() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
+    if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
         warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
     }
     for e in estimates {

@@ -2,7 +2,7 @@
 //! (HAMBO-DA).
 
 use crate::compute::{Activation, Device, Power, Shape};
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::nn::Ensemble;
 use crate::rng::Stream;
 use crate::{Error, Result};
@@ -20,7 +20,7 @@ pub struct ConfidenceSet {
 
 impl ConfidenceSet {
     /// β τ σ_e on both sides of the mean.
-    pub fn new(model: &Bnn, beta: f64) -> Result<Self> {
+    pub fn new(model: &dyn Dynamics, beta: f64) -> Result<Self> {
         if !(beta >= 0.0 && beta.is_finite()) {
             return Err(Error::setting("beta", beta, "0 or a positive, finite number"));
         }
@@ -32,7 +32,7 @@ impl ConfidenceSet {
     }
 
     /// The paper's Section 4.1 to the letter: τ² σ²_e, a variance added to a mean.
-    pub fn literal(model: &Bnn) -> Self {
+    pub fn literal(model: &dyn Dynamics) -> Self {
         let reach = model.tau().iter().map(|&tau| tau * tau).collect();
         ConfidenceSet { reach, power: Power::Variance }
     }
@@ -51,7 +51,7 @@ impl Continuous {
     /// Random networks of these hidden widths (ReLU).
     pub fn random(
         device: &Device,
-        model: &Bnn,
+        model: &dyn Dynamics,
         set: &ConfidenceSet,
         restarts: usize,
         hidden: &[usize],
@@ -95,8 +95,8 @@ pub struct Discrete {
 
 impl Discrete {
     /// The adversary that always chooses the same member, as HAMBO-DAinf does.
-    pub fn constant(device: &Device, model: &Bnn, member: usize) -> Result<Self> {
-        let (inputs, members) = (model.input_dim() + 1, model.particles());
+    pub fn constant(device: &Device, model: &dyn Dynamics, member: usize) -> Result<Self> {
+        let (inputs, members) = (model.input_dim() + 1, model.members());
         let shape = Shape::new(1, vec![inputs, members], Activation::Relu)?;
         let mut params = vec![0.0; shape.parameters()];
         params[inputs * members + member] = 1.0; // biases follow the weights

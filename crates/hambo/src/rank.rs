@@ -3,12 +3,12 @@
 use crate::Result;
 use crate::compute::Device;
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::envs::Truth;
 use crate::estimate::{Estimate, Method};
 use crate::evaluate::{Evaluation, Question, evaluate_all};
 use crate::policy::Policy;
-use crate::progress::Progress;
+use crate::progress::{Progress, Unkept};
 use crate::task::{Constraint, Task};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct Ranked {
 pub fn rank(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     task: &Task,
     constraints: &[Constraint],
     policies: &[Policy],
@@ -38,6 +38,7 @@ pub fn rank(
     question: &Question,
     progress: &dyn Progress,
 ) -> Result<Vec<Ranked>> {
+    let progress: &dyn Progress = &Unkept(progress);
     let question = Question { delta: question.delta / policies.len() as f64, ..question.clone() };
     let mut ranked = Vec::with_capacity(policies.len());
     for (index, policy) in policies.iter().enumerate() {

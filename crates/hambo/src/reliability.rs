@@ -2,7 +2,7 @@
 
 use crate::compute::Device;
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::dynamics::calibration::empirical_frequency;
 use crate::estimate::Method;
 use crate::rollout::Returns;
@@ -38,7 +38,7 @@ pub struct Reliability {
 }
 
 /// Asks the model about its held-out rows; none where these are not the data that it was fitted on.
-pub fn reliability(device: &Device, data: &Transitions, model: &Bnn) -> Option<Reliability> {
+pub fn reliability(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Option<Reliability> {
     let held_out = model.held_out();
     if model.check_data(data).is_err() || held_out.calibration.is_empty() || held_out.validation.is_empty() {
         return None;

@@ -3,7 +3,7 @@
 
 use crate::compute::{Device, Status};
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::rng::Stream;
 use crate::rollout::{Propagation, Rollout, Setting, World};
 use crate::stats::empirical_quantile;
@@ -37,6 +37,8 @@ pub struct SupportReport {
     pub outside: Vec<f64>,
     /// For each entry of the state the share of all looked-at states beyond its logged range.
     pub beyond_range: Vec<f64>,
+    /// Mean of ‖σ_e(s, a)‖ over all that were looked at, in the units of the state.
+    pub mean_deviation: f64,
 }
 
 /// What is usual on data that the model was not trained on.
@@ -53,7 +55,7 @@ struct Usual {
 pub(crate) fn support(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     setting: Setting<'_>,
     starts: &[f32],
     stream: Stream,
@@ -75,6 +77,7 @@ pub(crate) fn support(
         distance: Vec::new(),
         outside: Vec::new(),
         beyond_range: vec![0.0; observed],
+        mean_deviation: 0.0,
     };
     let mut seen = 0.0;
     device.run(|| {
@@ -98,7 +101,7 @@ pub(crate) fn support(
                 running.iter().flat_map(|&i| &values[i * width..][..keep]).copied().collect()
             };
             let (s, a) = (pick(&states, model.state_dim(), observed), pick(&actions, da, da));
-            let (uncertainty, largest) = usual.uncertainty_of(device, model, &s, &a);
+            let (uncertainty, largest, norm) = usual.uncertainty_of(device, model, &s, &a);
             let distances = usual.distances(model, &s, &a);
             let outside = |i: &usize| largest[*i] > usual.uncertainty.1 || distances[*i] > usual.distance.1;
             report.steps.push(t);
@@ -106,6 +109,7 @@ pub(crate) fn support(
             report.uncertainty.push(uncertainty);
             report.distance.push(ratio(median(distances), usual.distance.0));
             seen += running.len() as f64;
+            report.mean_deviation += norm;
             for state in s.chunks_exact(observed) {
                 for ((count, x), (low, high)) in report.beyond_range.iter_mut().zip(state).zip(&range) {
                     *count += f64::from(u8::from(x < low || x > high));
@@ -114,6 +118,7 @@ pub(crate) fn support(
         }
     });
     report.beyond_range.iter_mut().for_each(|count| *count = ratio(*count, seen));
+    report.mean_deviation = ratio(report.mean_deviation, seen);
     report
 }
 
@@ -140,7 +145,7 @@ impl SupportReport {
 }
 
 impl Usual {
-    fn of(device: &Device, data: &Transitions, model: &Bnn) -> Usual {
+    fn of(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Usual {
         let held_out = &model.held_out().calibration;
         // A model of other data was trained on none of these.
         let own = model.check_data(data).is_ok() && !held_out.is_empty();
@@ -160,7 +165,7 @@ impl Usual {
         };
         let (s, a) = rows(&rest, REFERENCE);
         let mut usual = Usual {
-            reference: model.standardized_inputs(&s, &a),
+            reference: model.frame().standardized_inputs(&s, &a),
             uncertainty: (vec![1.0; model.state_dim()], 0.0),
             distance: (0.0, 0.0),
         };
@@ -172,26 +177,34 @@ impl Usual {
         usual
     }
 
-    /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row.
-    fn uncertainty_of(&self, device: &Device, model: &Bnn, s: &[f32], a: &[f32]) -> (Vec<f64>, Vec<f64>) {
+    /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row. And the sum of
+    /// ‖σ_e‖ over rows.
+    fn uncertainty_of(
+        &self,
+        device: &Device,
+        model: &dyn Dynamics,
+        s: &[f32],
+        a: &[f32],
+    ) -> (Vec<f64>, Vec<f64>, f64) {
         let width = model.state_dim();
         let sigma = model.predict(device, s, a).epistemic_std;
         let multiple = |i: usize| ratio(sigma[i].into(), self.uncertainty.0[i % width]);
         let rows = sigma.len() / width;
         let medians = (0..width).map(|d| median((0..rows).map(|row| multiple(row * width + d)).collect()));
         let largest = (0..rows).map(|row| (0..width).map(|d| multiple(row * width + d)).fold(0.0, f64::max));
-        (medians.collect(), largest.collect())
+        let norm = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        (medians.collect(), largest.collect(), sigma.chunks_exact(width).map(norm).sum())
     }
 
     /// Distance of each (s, a) to the nearest logged one, in standardized units.
-    fn distances(&self, model: &Bnn, s: &[f32], a: &[f32]) -> Vec<f64> {
+    fn distances(&self, model: &dyn Dynamics, s: &[f32], a: &[f32]) -> Vec<f64> {
         let width = model.input_dim();
         let squared = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f32>();
         let nearest = |x: &[f32]| {
             let all = self.reference.chunks_exact(width).map(|y| squared(x, y));
             f64::from(all.fold(f32::INFINITY, f32::min)).sqrt()
         };
-        model.standardized_inputs(s, a).chunks_exact(width).map(nearest).collect()
+        model.frame().standardized_inputs(s, a).chunks_exact(width).map(nearest).collect()
     }
 }
 

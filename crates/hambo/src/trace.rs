@@ -8,7 +8,7 @@
 use crate::Result;
 use crate::compute::{Device, Power, Status};
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::estimate::Method;
 use crate::expression::Scratch;
 use crate::hallucination::{ConfidenceSet, Continuous};
@@ -202,7 +202,7 @@ struct Moment {
 pub(crate) fn trace(
     device: &Device,
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     setting: Setting<'_>,
     followed: &Followed<'_>,
 ) -> Result<Trace> {
@@ -381,7 +381,7 @@ impl Moment {
         moment
     }
 
-    fn bands(&self, model: &Bnn, dimensions: &[usize]) -> Vec<Vec<f64>> {
+    fn bands(&self, model: &dyn Dynamics, dimensions: &[usize]) -> Vec<Vec<f64>> {
         let width = model.state_dim();
         let band = |&d: &usize| -> Vec<f64> {
             let mut values: Vec<f64> = self.states.iter().skip(d).step_by(width).map(|&x| x.into()).collect();
@@ -392,14 +392,14 @@ impl Moment {
     }
 
     /// Mean over the rows under way of what `value` says of a place in the lists `[rows, state]`.
-    fn mean(&self, model: &Bnn, dimension: usize, value: impl Fn(usize) -> f32) -> f64 {
+    fn mean(&self, model: &dyn Dynamics, dimension: usize, value: impl Fn(usize) -> f32) -> f64 {
         let places = (0..self.rows.len()).map(|i| i * model.state_dim() + dimension);
         places.map(|i| f64::from(value(i))).sum::<f64>() / self.rows.len().max(1) as f64
     }
 
     fn push(
         &self,
-        model: &Bnn,
+        model: &dyn Dynamics,
         adversary: Option<&Continuous>,
         without: &Moment,
         rows: usize,
@@ -419,7 +419,7 @@ impl Moment {
             uncertainty: dimensions.iter().map(|&d| self.mean(model, d, |i| self.sigma[i])).collect(),
             members: match adversary {
                 Some(_) => Vec::new(),
-                None => (0..model.particles() as u32).map(share).collect(),
+                None => (0..model.members() as u32).map(share).collect(),
             },
             reward_change: paid(self) - paid(without),
         }
@@ -427,11 +427,11 @@ impl Moment {
 }
 
 /// The coordinates that the adversary moves furthest in units of the logged changes, in their own order.
-fn most_pushed(model: &Bnn, moments: &[Moment]) -> Vec<usize> {
+fn most_pushed(model: &dyn Dynamics, moments: &[Moment]) -> Vec<usize> {
     let width = model.state_dim();
     let mut dimensions: Vec<usize> = (0..width).collect();
     if width > DIMENSIONS {
-        let units = &model.targets().std;
+        let units = &model.frame().targets.std;
         let push = |d: usize| -> f64 {
             let shift =
                 |m: &Moment, i: usize| m.shifts.get(i).map_or(1.0, |s| s.abs()) * m.sigma[i] / units[d];
@@ -447,7 +447,7 @@ fn most_pushed(model: &Bnn, moments: &[Moment]) -> Vec<usize> {
 }
 
 fn sample(
-    model: &Bnn,
+    model: &dyn Dynamics,
     moments: &[Moment],
     adversary: Option<&Continuous>,
     row: usize,
@@ -478,16 +478,16 @@ fn sample(
 }
 
 /// How far from its middle the confidence set reaches, in the units of the state, where σ_e is in these units, too.
-fn half_width(model: &Bnn, set: &ConfidenceSet, dimension: usize, sigma: f32) -> f32 {
+fn half_width(model: &dyn Dynamics, set: &ConfidenceSet, dimension: usize, sigma: f32) -> f32 {
     set.reach[dimension]
         * match set.power {
             Power::Deviation => sigma,
-            Power::Variance => sigma * sigma / model.targets().std[dimension],
+            Power::Variance => sigma * sigma / model.frame().targets.std[dimension],
         }
 }
 
 /// Median σ_e of each dimension on logged data, on rows held out of the training where there are some.
-fn usual_uncertainty(device: &Device, data: &Transitions, model: &Bnn) -> Vec<f64> {
+fn usual_uncertainty(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Vec<f64> {
     let held_out = &model.held_out().calibration;
     let own = model.check_data(data).is_ok() && !held_out.is_empty();
     let rows: Vec<usize> =
@@ -513,7 +513,7 @@ fn logged_range(data: &Transitions, dimension: usize) -> Option<[f32; 2]> {
 fn plane(
     data: &Transitions,
     setting: Setting<'_>,
-    model: &Bnn,
+    model: &dyn Dynamics,
     walks: [&Vec<Moment>; 2],
 ) -> Result<Option<Plane>> {
     if model.layout().observed != 2 {
@@ -586,7 +586,7 @@ fn range(values: &[f32], column: usize, width: usize) -> [f32; 2] {
 #[allow(clippy::too_many_arguments)]
 fn regions(
     data: &Transitions,
-    model: &Bnn,
+    model: &dyn Dynamics,
     moments: &[Moment],
     every: usize,
     edges: &[usize],

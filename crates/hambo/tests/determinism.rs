@@ -6,7 +6,7 @@ mod common;
 
 use common::{fit, small, transitions};
 use hambo::compute::{Device, Kernel};
-use hambo::dynamics::BnnConfig;
+use hambo::dynamics::{BnnConfig, Dynamics};
 use hambo::expression::{Program, Scope};
 use hambo::policy::Policy;
 use hambo::rng::Stream;

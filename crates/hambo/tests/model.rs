@@ -7,7 +7,7 @@ mod common;
 use common::{Folder, fit, linear_model, small, transitions};
 use hambo::compute::{Device, Input, Kernel};
 use hambo::data::{Split, Transitions};
-use hambo::dynamics::{Bnn, BnnConfig, Target};
+use hambo::dynamics::{Bnn, BnnConfig, Dynamics, Target};
 use hambo::progress::Progress;
 use hambo::rng::Stream;
 use std::sync::Mutex;
@@ -97,8 +97,8 @@ fn held_out_nll(device: &Device, model: &Bnn, data: &Transitions, split: &Split)
         x.extend_from_slice(data.action(row));
         y.extend(data.next_state(row).iter().zip(data.state(row)).map(|(n, s)| n - s));
     }
-    model.inputs().apply(&mut x);
-    model.targets().apply(&mut y);
+    model.frame().inputs.apply(&mut x);
+    model.frame().targets.apply(&mut y);
     let mut output = device.zeros(model.particles() * rows * 2 * model.state_dim());
     let mut losses = device.zeros(model.particles());
     model.ensemble().infer(device, Input::Shared(&device.upload(&x)), rows, &mut output);
@@ -186,7 +186,7 @@ fn a_saved_model_predicts_the_same() {
         assert!(a == b && a.mean.iter().all(|x| x.is_finite()));
         assert_eq!(model.tau(), loaded.tau());
         assert_eq!(model.report(), loaded.report());
-        assert_eq!(model.relative(), loaded.relative());
+        assert_eq!(model.frame().relative(), loaded.frame().relative());
     }
 }
 

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{linear_model, small, transitions};
-use hambo::adversary::{DqnConfig, SearchConfig};
+use hambo::adversary::{DqnConfig, Learning, SearchConfig};
 use hambo::compute::{Device, Kernel};
 use hambo::data::{Columns, Transitions};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::{Bnn, BnnConfig, Dynamics};
 use hambo::estimate::{Method, dainf, mean_return};
 use hambo::evaluate::{Question, evaluate};
 use hambo::expression::{Program, Scope};
@@ -342,8 +342,15 @@ fn switching_particles_is_not_above_the_worst_of_them() {
     // One particle goes too far where the other stays behind: the worst is to overshoot again and again.
     let model = linear_model(&device, &[0.2, 1.9], -6.0);
     let task = task("-hypot(s[0], s[1])", None, 1.0);
-    let dqn = DqnConfig { rounds: 2, updates: 100, batch: 64, hidden: vec![16], ..Default::default() };
-    let search = SearchConfig { dqn, ..Default::default() };
+    let learning = Learning {
+        rounds: 2,
+        episodes: 250,
+        updates: 100,
+        batch: 64,
+        hidden: vec![16],
+        ..Default::default()
+    };
+    let search = SearchConfig { dqn: DqnConfig { learning, ..Default::default() }, ..Default::default() };
     let methods = vec![Method::Da1, Method::DaInf, Method::Ts1];
     let question = Question { horizon: 8, rollouts: 400, methods, search, ..Default::default() };
     let evaluation = evaluate(&device, &data(), &model, &task, &proportional("1"), &question, &()).unwrap();

@@ -6,7 +6,7 @@ use crate::arguments::Demo;
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
-use hambo::dynamics::BnnConfig;
+use hambo::dynamics::{BnnConfig, Dynamics};
 use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
 use hambo::estimate::Method;
 use hambo::evaluate::{Question, evaluate, fit};
@@ -76,8 +76,8 @@ pub fn run(arguments: &Demo) -> Outcome {
             policy: &policy,
             acting: None,
             evaluation: &evaluation,
-            model: &model,
-            config: &config,
+            layout: model.layout(),
+            config: json!({"bnn": config}),
             truth: Some(&Truth::from(&found)),
             threshold: Some(THRESHOLD),
             curves: None,

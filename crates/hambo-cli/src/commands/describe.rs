@@ -5,7 +5,7 @@ use crate::arguments::Acting;
 use hambo::Result;
 use hambo::curves::Curves;
 use hambo::data::{Transitions, digest};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::Layout;
 use hambo::envs::{EnvName, Truth};
 use hambo::estimate::MONTE_CARLO_SHARE;
 use hambo::evaluate::{Evaluation, Question};
@@ -22,12 +22,13 @@ pub struct Told<'a> {
     pub declared: &'a Declared,
     pub env: Option<&'a str>,
     pub data: &'a Transitions,
-    pub sha256: Option<String>,
+    pub sha256: Option<&'a str>,
     pub policy: &'a Policy,
     pub acting: Option<&'a Acting>,
     pub evaluation: &'a Evaluation,
-    pub model: &'a Bnn,
-    pub config: &'a BnnConfig,
+    pub layout: &'a Layout,
+    /// Settings of the model.
+    pub config: Value,
     pub truth: Option<&'a Truth>,
     pub threshold: Option<f64>,
     pub curves: Option<&'a Curves>,
@@ -37,7 +38,7 @@ pub struct Told<'a> {
 impl Told<'_> {
     /// The object that `hambo evaluate --json` prints.
     pub fn result(&self) -> Result<Value> {
-        let Told { question, task, data, policy, evaluation, .. } = *self;
+        let Told { question, task, data, policy, evaluation, .. } = self;
         let mut result = json!({
             "schema": SCHEMA,
             "version": env!("CARGO_PKG_VERSION"),
@@ -59,15 +60,17 @@ impl Told<'_> {
             "threshold": self.threshold,
             "verdict": verdict(met(evaluation, self.threshold)),
             "truth": self.truth,
-            "model": {"kind": "bnn", "fit": evaluation.model, "tau": evaluation.tau, "layout": self.model.layout()},
+            "model": model(evaluation, self.layout),
+            "theory": evaluation.theory,
             "support": evaluation.support,
             "confidence_set": evaluation.set,
+            "search": question.search,
             "adversary": evaluation.search,
             "adversary_da1": evaluation.search_members,
             "explanation": evaluation.why.as_ref().map(explanation),
             "curves": self.curves,
             "names": names(task, self.env),
-            "settings": settings(question, self.config),
+            "settings": settings(question, &self.config),
             "warnings": evaluation.warnings,
             "seed": question.seed,
             "seconds": self.seconds,
@@ -88,9 +91,15 @@ pub fn verdict(met: Option<bool>) -> Option<&'static str> {
     met.map(|met| if met { "meets" } else { "fails" })
 }
 
+/// What the model is, and what happened in its fit.
+pub fn model(evaluation: &Evaluation, layout: &Layout) -> Value {
+    let fit = &evaluation.model;
+    json!({"kind": fit.kind(), "fit": fit, "tau": evaluation.tau, "layout": layout})
+}
+
 /// What is not in the result elsewhere, so that the run can be repeated.
-pub fn settings(question: &Question, config: &BnnConfig) -> Value {
-    json!({"rollouts": question.rollouts, "beta": question.beta.to_string(), "search": question.search, "model": config})
+pub fn settings(question: &Question, model: &Value) -> Value {
+    json!({"rollouts": question.rollouts, "beta": question.beta.to_string(), "model": model})
 }
 
 /// The SHA-256 of a policy's file, and of the normaliser beside it; none for a built-in one.

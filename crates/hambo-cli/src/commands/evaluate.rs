@@ -3,25 +3,31 @@
 use super::describe::{Told, command_line};
 use super::truth::{Simulator, simulator};
 use super::{Outcome, device, policy};
-use crate::arguments::{Data, Evaluate, Model, Scale};
+use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
-use crate::output::{Bars, number, print, table};
-use hambo::adversary::SearchConfig;
+use crate::output::{Bars, Kept, number, print, table};
+use hambo::adversary::{Beta, Optimisers, SearchConfig};
+use hambo::checkpoint::Checkpoints;
 use hambo::compute::Device;
 use hambo::curves::{Basis, curves};
 use hambo::data::{ColumnNames, Loaded, ReadOptions, Transitions, digest, read_all};
-use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::dynamics::{self, BnnConfig, Dynamics, GpConfig};
 use hambo::envs::EnvName;
 use hambo::estimate::{Estimate, Method};
-use hambo::evaluate::{Evaluation, Question, evaluate_all, fit};
+use hambo::evaluate::{Evaluation, Question, evaluate_all, fit, fit_gp};
+use hambo::files::{sha256 as sha256_of_file, sha256_of};
 use hambo::policy::Policy;
+use hambo::progress::Progress;
 use hambo::report::{Page, headline, markdown};
 use hambo::task::{Asked, Declaration, Task};
+use hambo::theory::{Known, TheoryReport};
 use hambo::{Error, Result};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Everything up to the first trajectory.
 pub(super) struct Prepared {
@@ -29,31 +35,33 @@ pub(super) struct Prepared {
     pub declaration: Declaration,
     pub policies: Vec<Policy>,
     pub simulator: Option<Simulator>,
-    pub config: BnnConfig,
+    pub config: Settings,
     pub device: Device,
     pub loaded: Loaded,
+    pub sha256: String,
     pub asked: Asked,
     pub out: Option<Folder>,
-    pub bars: Bars,
-    pub model: Bnn,
+    pub progress: Kept,
+    pub model: Box<dyn Dynamics>,
 }
 
-/// Reads and checks all that was given, then learns the model.
-pub(super) fn prepare(arguments: &Evaluate) -> std::result::Result<Prepared, Box<dyn std::error::Error>> {
-    let question = Question {
+/// Reads and checks all that was given, then learns the model. The work on a single policy can be taken up again.
+pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
+    let mut question = Question {
         horizon: arguments.horizon,
         discount: arguments.discount,
-        methods: Method::parse_list(&arguments.method)?,
+        methods: arguments.method.as_deref().map_or(Ok(Method::USUAL.to_vec()), Method::parse_list)?,
         delta: arguments.delta,
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
         explain: false,
-        beta: arguments.beta.parse()?,
-        search: match arguments.scale {
-            Scale::Quick => SearchConfig::default(),
-            Scale::Paper => SearchConfig::paper_scale(),
+        beta: beta(arguments)?,
+        known: Known {
+            norm_bound: arguments.gp.norm_bound,
+            lipschitz: arguments.gp.lipschitz.as_deref().and_then(|l| l.try_into().ok()),
         },
+        search: search_config(arguments)?,
     };
     question.validate()?;
     let declaration = declaration(arguments)?;
@@ -65,7 +73,7 @@ pub(super) fn prepare(arguments: &Evaluate) -> std::result::Result<Prepared, Box
     for policy in &policies {
         env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
     }
-    let mut config = model_config(arguments)?;
+    let mut config = Settings::of(arguments)?;
     let device = device(&arguments.machine)?;
     let options = read_options(&arguments.data, arguments.seed)?;
     let loaded = read_all(&arguments.data.paths, &options)?;
@@ -74,17 +82,27 @@ pub(super) fn prepare(arguments: &Evaluate) -> std::result::Result<Prepared, Box
     let asked = resolve(arguments, &declaration, env, data)?;
     policies.iter().try_for_each(|policy| policy.check_task(&asked.task))?;
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
-    config.reward |= tasks().any(|task| task.learns_reward());
-    config.angles.extend(&asked.angles);
+    let learns_reward = tasks().any(|task| task.learns_reward());
+    config.extend(learns_reward, &asked.angles);
+    let sha256 = digest(&arguments.data.paths)?;
+    let checkpoints = match (&arguments.out, &policies[..]) {
+        (Some(folder), [policy]) => {
+            let identity = identity(arguments, &question, &config, &asked, policy, (&device, data, &sha256))?;
+            Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
+        }
+        _ => None,
+    };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
-    let bars = Bars::logging(out.as_ref());
-    let model = match (&arguments.fitted, arguments.model) {
-        (Some(folder), _) => fitted(&device, folder, &config)?,
-        (None, Model::Bnn) => device
-            .run(|| fit(&device, data, &config, &question, &bars))
-            .map_err(|e| about(&arguments.data, e))?,
+    let progress = Kept { bars: Bars::logging(out.as_ref()), checkpoints };
+    let model = match &arguments.fitted {
+        Some(folder) => fitted(&device, folder, learns_reward, &config)?,
+        None => config.fit(&device, data, &question, &progress).map_err(|e| about(&arguments.data, e))?,
     };
+    // What was not asked for by name is what the model can answer.
+    if arguments.method.as_deref().is_none_or(|text| text == "all") && !model.has_particles() {
+        question.methods.retain(|method| !method.needs_particles());
+    }
     Ok(Prepared {
         question,
         declaration,
@@ -93,9 +111,10 @@ pub(super) fn prepare(arguments: &Evaluate) -> std::result::Result<Prepared, Box
         config,
         device,
         loaded,
+        sha256,
         asked,
         out,
-        bars,
+        progress,
         model,
     })
 }
@@ -108,17 +127,17 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     }
     let mut prepared = prepare(arguments)?;
     let out = prepared.out.take();
-    let Prepared { declaration, simulator, config, device, loaded, asked, bars, model, .. } = &prepared;
-    let (data, policy) = (&loaded.transitions, &prepared.policies[0]);
-    let question = &Question { explain: arguments.out.is_some(), ..prepared.question.clone() };
+    let Prepared { declaration, simulator, config, device, loaded, asked, progress, .. } = &prepared;
+    let (data, policy, model) = (&loaded.transitions, &prepared.policies[0], prepared.model.as_ref());
+    let question = &Question { explain: out.is_some(), ..prepared.question.clone() };
     let Asked { task, constraints, declared, notes, .. } = asked;
-    let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, bars)?;
-    let truth =
-        simulator.as_ref().map(|s| s.truth(&arguments.machine, policy, question, bars)).transpose()?;
-    let refit = |data: &Transitions| device.run(|| fit(device, data, config, question, bars));
+    let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, progress)?;
+    let simulate = |s: &Simulator| s.truth(&arguments.machine, policy, question, progress);
+    let truth = simulator.as_ref().map(simulate).transpose()?;
+    let refit = |data: &Transitions| config.fit(device, data, question, &progress.bars);
     let basis = Basis { device, data, model, task, policy, question };
     let curves = match arguments.curves {
-        true => curves(basis, &evaluation, &refit, bars)?,
+        true => curves(basis, &evaluation, &refit, progress)?,
         false => None,
     };
     evaluation.warnings.splice(0..0, loaded.notes.iter().chain(notes).cloned());
@@ -129,20 +148,20 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         declared,
         env: declaration.env.as_deref(),
         data,
-        sha256: Some(digest(&arguments.data.paths)?),
+        sha256: Some(&prepared.sha256),
         policy,
         acting: Some(&arguments.acting),
         evaluation: &evaluation,
-        model,
-        config,
+        layout: model.layout(),
+        config: config.json(),
         truth: truth.as_ref(),
         threshold: arguments.threshold,
         curves: curves.as_ref(),
         seconds: start.elapsed().as_secs_f64(),
     };
     let result = told.result()?;
-    bars.check()?;
     if let Some(folder) = out {
+        progress.bars.check()?;
         let (why, curves) = (evaluation.why.as_ref(), curves.as_ref());
         let page = Page { result: &result, why, curves, command: &command_line() };
         let file = |name: &str, text: String| (folder.path().join(name), text.into_bytes());
@@ -154,6 +173,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         files.extend(model.files(device, folder.path())?);
         folder.write(&files)?;
     }
+    progress.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
     print(&match (arguments.json, arguments.markdown) {
         (true, _) => result.to_string(),
         (_, true) => markdown(&result).trim_end().to_owned(),
@@ -189,12 +209,91 @@ fn resolve(
     })
 }
 
+/// Settings of the model that is to be learned.
+pub(super) enum Settings {
+    Bnn(BnnConfig),
+    Gp(GpConfig),
+}
+
+impl Settings {
+    fn of(arguments: &Evaluate) -> Result<Self> {
+        let path = arguments.model_config.as_deref();
+        Ok(match arguments.model {
+            Model::Bnn => Settings::Bnn(match path {
+                Some(path) => settings(path, "a model", BnnConfig::validate)?,
+                None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
+                None => BnnConfig::default(),
+            }),
+            Model::Gp => {
+                let config = match path {
+                    Some(path) => settings(path, "a model", GpConfig::validate)?,
+                    None => GpConfig::default(),
+                };
+                let config = GpConfig { subset: arguments.gp.gp_rows.or(config.subset), ..config };
+                config.validate()?;
+                Settings::Gp(config)
+            }
+        })
+    }
+
+    /// All of them.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Settings::Bnn(config) => json!({"bnn": config}),
+            Settings::Gp(config) => json!({"gp": config}),
+        }
+    }
+
+    /// Adds what the task asks for.
+    fn extend(&mut self, learns_reward: bool, asked_angles: &[usize]) {
+        let (reward, angles) = match self {
+            Settings::Bnn(config) => (&mut config.reward, &mut config.angles),
+            Settings::Gp(config) => (&mut config.reward, &mut config.angles),
+        };
+        *reward |= learns_reward;
+        angles.extend(asked_angles);
+    }
+
+    fn angles(&self) -> &[usize] {
+        match self {
+            Settings::Bnn(config) => &config.angles,
+            Settings::Gp(config) => &config.angles,
+        }
+    }
+
+    fn fit(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        question: &Question,
+        progress: &dyn Progress,
+    ) -> Result<Box<dyn Dynamics>> {
+        Ok(match self {
+            Settings::Bnn(config) => Box::new(device.run(|| fit(device, data, config, question, progress))?),
+            Settings::Gp(config) => Box::new(fit_gp(device, data, config, question, progress)?),
+        })
+    }
+}
+
+/// β, of which the theory's needs the bound that the user knows.
+fn beta(arguments: &Evaluate) -> Result<Beta> {
+    match (arguments.beta.as_str(), arguments.gp.norm_bound) {
+        ("theory", Some(norm_bound)) => Ok(Beta::Theory { norm_bound }),
+        ("theory", None) => Err(Error::setting(
+            "beta",
+            "theory",
+            "--norm-bound B beside it: a bound on the norm of the dynamics, which data cannot give",
+        )),
+        (text, _) => text.parse(),
+    }
+}
+
 /// A model of an earlier run, which has to predict what the task asks for.
-fn fitted(device: &Device, folder: &Path, config: &BnnConfig) -> Result<Bnn> {
-    let model = Bnn::load(device, folder)?;
-    let (layout, angles) = (model.layout(), &config.angles);
+fn fitted(device: &Device, folder: &Path, reward: bool, config: &Settings) -> Result<Box<dyn Dynamics>> {
+    let model = dynamics::load(device, folder)?;
+    let (layout, angles) = (model.layout(), config.angles());
     let same = layout.angles.len() == angles.len() && layout.angles.iter().all(|a| angles.contains(&a.index));
-    if (config.reward && !layout.reward) || !same {
+    if (reward && !layout.reward) || !same {
         let problem =
             "this model was fitted for other angles, or without the reward that is to be learned: fit anew";
         return Err(Error::file(folder, problem));
@@ -220,18 +319,92 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
     }
 }
 
-fn model_config(arguments: &Evaluate) -> Result<BnnConfig> {
-    let config = match &arguments.model_config {
-        Some(path) => {
-            let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
-            let config: BnnConfig = serde_json::from_slice(&bytes)
-                .map_err(|e| Error::file(path, format!("not settings of a model in JSON: {e}")))?;
-            config.validate().map_err(|e| Error::file(path, e.to_string()))?;
-            config
-        }
-        None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
-        None => BnnConfig::default(),
+/// Where unfinished work is kept, in the folder of `--out`.
+const UNFINISHED: &str = "unfinished";
+
+fn save_every(arguments: &Evaluate) -> Result<Duration> {
+    Duration::try_from_secs_f64(arguments.save_every).map_err(|_| {
+        Error::setting("save-every", arguments.save_every, "seconds, 0 or a positive, finite number")
+    })
+}
+
+/// All that decides what comes out: work that was kept under another identity is not this work.
+fn identity(
+    arguments: &Evaluate,
+    question: &Question,
+    config: &Settings,
+    asked: &Asked,
+    policy: &Policy,
+    (device, data, sha256): (&Device, &Transitions, &str),
+) -> Result<BTreeMap<String, String>> {
+    let file = Path::new(&policy.spec);
+    let model = match &arguments.fitted {
+        Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
+        None => config.json().to_string(),
     };
+    let constraints: Vec<String> =
+        asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
+    let values = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        // The same on any number of threads, but not on another kind of device.
+        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
+        ("data", sha256.to_owned()),
+        ("data.columns", arguments.data.columns.columns.join(" ")),
+        ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
+        ("policy", policy.spec.clone()),
+        ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
+        ("policy.actions", actions_digest(device, data, policy)),
+        ("policy.stochastic", arguments.acting.stochastic.to_string()),
+        ("policy.noise", arguments.acting.policy_noise.to_string()),
+        ("task", format!("{} {}", asked.task.name, json!(asked.declared))),
+        ("task.details", sha256_of(format!("{:?}{:?}", asked.task, asked.constraints).as_bytes())),
+        ("constraints", constraints.join("; ")),
+        ("horizon", question.horizon.to_string()),
+        ("discount", question.discount.to_string()),
+        ("methods", question.methods.iter().map(|m| m.name()).collect::<Vec<_>>().join(",")),
+        ("delta", question.delta.to_string()),
+        ("beta", arguments.beta.clone()),
+        ("theory", format!("{:?}", question.known)),
+        ("rollouts", question.rollouts.to_string()),
+        ("seed", question.seed.to_string()),
+        ("search", json!(question.search).to_string()),
+        ("model", model),
+    ];
+    Ok(values.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+/// What the policy does in the first of the logged states: other files beside it (a normaliser) have a say in it too.
+fn actions_digest(device: &Device, data: &Transitions, policy: &Policy) -> String {
+    let rows = data.len().min(256);
+    let states = device.upload(&data.states()[..rows * data.state_dim()]);
+    let mut actions = device.zeros(rows * data.action_dim());
+    policy.act(device, &states, &mut actions);
+    let bytes: Vec<u8> = device.download(&actions).iter().flat_map(|a| a.to_le_bytes()).collect();
+    sha256_of(&bytes)
+}
+
+fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
+    if let Some(path) = &arguments.search_config {
+        return settings(path, "a search", SearchConfig::validate);
+    }
+    let config = match arguments.scale {
+        Scale::Quick => SearchConfig::default(),
+        Scale::Paper => SearchConfig::paper_scale(),
+    };
+    let optimisers = arguments.adversary.map_or(config.optimisers, |adversary| match adversary {
+        Adversary::Portfolio => Optimisers::Portfolio,
+        Adversary::Sac => Optimisers::Sac,
+        Adversary::Pathwise => Optimisers::Pathwise,
+    });
+    Ok(SearchConfig { optimisers, ..config })
+}
+
+/// Settings from a JSON file.
+fn settings<T: DeserializeOwned>(path: &Path, what: &str, validate: fn(&T) -> Result<()>) -> Result<T> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+    let config: T = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(path, format!("not settings of {what} in JSON: {e}")))?;
+    validate(&config).map_err(|e| Error::file(path, e.to_string()))?;
     Ok(config)
 }
 
@@ -282,12 +455,10 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     if !evaluation.constraints.is_empty() {
         lines.extend(constraint_table(evaluation, arguments.delta));
     }
+    lines.extend(evaluation.theory.as_ref().map(theory_line));
     if let Some(truth) = result["truth"]["value"].as_f64() {
-        lines.push(format!(
-            "true return, by simulation of {} episodes: {}",
-            result["truth"]["episodes"],
-            number(truth)
-        ));
+        let episodes = &result["truth"]["episodes"];
+        lines.push(format!("true return, by simulation of {episodes} episodes: {}", number(truth)));
     }
     lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
     if let Some(out) = &arguments.out {
@@ -295,6 +466,20 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     }
     lines.push(headline(result)); // last, where the log of a build ends
     lines.join("\n")
+}
+
+/// What the theory of Gaussian processes says, in a line.
+fn theory_line(theory: &TheoryReport) -> String {
+    let known = |x: Option<f64>| x.map_or("–".to_owned(), number);
+    format!(
+        "theory: information gain {}, B {} (norm of the posterior mean: {}), β_n {}, L_k {}, log₁₀ C_n {}",
+        number(theory.information_gain),
+        known(theory.norm_bound),
+        number(theory.posterior_norm),
+        known(theory.beta),
+        number(theory.metric_constant),
+        known(theory.log10_gap_constant)
+    )
 }
 
 /// Every constraint by every method, and what all bounds share.

@@ -2,11 +2,10 @@
 
 use super::describe::{command_line, met, names, policy_digest, settings, verdict};
 use super::evaluate::{Prepared, prepare};
-use super::{Outcome, SCHEMA};
+use super::{Outcome, SCHEMA, describe};
 use crate::arguments::Evaluate;
 use crate::output::{number, print, table};
 use hambo::Error;
-use hambo::data::digest;
 use hambo::estimate::MONTE_CARLO_SHARE;
 use hambo::rank::{Ranked, Score, rank, scores};
 use hambo::report::{ranking_headline, ranking_html, ranking_markdown};
@@ -22,23 +21,13 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     }
     let mut prepared = prepare(arguments)?;
     let out = prepared.out.take();
-    let Prepared {
-        question,
-        declaration,
-        policies,
-        simulator,
-        config,
-        device,
-        loaded,
-        asked,
-        bars,
-        model,
-        ..
-    } = &prepared;
+    let Prepared { question, declaration, policies, simulator, config, device, loaded, asked, .. } =
+        &prepared;
+    let (model, progress) = (prepared.model.as_ref(), &prepared.progress);
     let (data, task) = (&loaded.transitions, &asked.task);
-    let truth = |policy| simulator.as_ref().map(|s| s.truth(&arguments.machine, policy, question, bars));
+    let truth = |policy| simulator.as_ref().map(|s| s.truth(&arguments.machine, policy, question, progress));
     let truths = policies.iter().filter_map(truth).collect::<hambo::Result<Vec<_>>>()?;
-    let ranked = rank(device, data, model, task, &asked.constraints, policies, &truths, question, bars)?;
+    let ranked = rank(device, data, model, task, &asked.constraints, policies, &truths, question, progress)?;
     let scores = scores(&ranked);
 
     let met = |r: &Ranked| met(&r.evaluation, arguments.threshold);
@@ -67,7 +56,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "version": env!("CARGO_PKG_VERSION"),
         "task": task.name,
         "declared": asked.declared,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": digest(&arguments.data.paths)?},
+        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": prepared.sha256},
         "stochastic": arguments.acting.stochastic,
         "policy_noise": arguments.acting.policy_noise,
         "horizon": question.horizon,
@@ -79,16 +68,17 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "monte_carlo_share": MONTE_CARLO_SHARE,
         "threshold": arguments.threshold,
         "verdict": verdict(any),
-        "model": best.map(|e| json!({"kind": "bnn", "fit": e.model, "tau": e.tau, "layout": model.layout()})),
+        "model": best.map(|evaluation| describe::model(evaluation, model.layout())),
+        "search": question.search,
         "names": names(task, declaration.env.as_deref()),
-        "settings": settings(question, config),
+        "settings": settings(question, &config.json()),
         "warnings": warnings(&ranked, policies, loaded.notes.iter().chain(&asked.notes)),
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),
     });
     result["summary"] = ranking_headline(&result).into();
-    bars.check()?;
     if let Some(folder) = out {
+        progress.bars.check()?;
         let file = |name: &str, text: String| (folder.path().join(name), text.into_bytes());
         let mut files = vec![
             file("result.json", format!("{result:#}\n")),

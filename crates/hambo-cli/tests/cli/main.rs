@@ -8,6 +8,7 @@ mod disk;
 mod evaluate;
 mod policies;
 mod report;
+mod resume;
 mod simple;
 mod tasks;
 

@@ -1,17 +1,16 @@
 //! One step back through the learned model, shared by everything that follows gradients along trajectories.
 
-use crate::compute::{Buffer, Counter, Input, Shift};
-use crate::nn::Trace;
+use crate::compute::{Buffer, Counter, Shift};
+use crate::dynamics::Pass;
 use crate::rollout::{Senses, World};
 
 /// Room for one step of a backward pass over `rows` trajectories.
-pub(crate) struct Adjoint {
-    trace: Trace,
+pub(crate) struct Adjoint<'a> {
+    pass: Box<dyn Pass + 'a>,
     senses: Senses,
     /// The networks' inputs at the step: (s, a) standardized.
     pub inputs: Buffer,
     weights: Buffer,
-    d_inputs: Buffer,
     /// dJ/d(amount of the shift).
     pub d_shifts: Buffer,
     /// dJ/ds and dJ/da as far as they are known.
@@ -31,26 +30,25 @@ pub(crate) struct Moment<'a> {
     pub weight: (&'a Buffer, &'a Counter),
 }
 
-impl Adjoint {
-    pub fn new(world: &World<'_>, rows: usize) -> Self {
+impl<'a> Adjoint<'a> {
+    pub fn new(world: &World<'a>, rows: usize) -> Self {
         let World { device, model, .. } = *world;
         let (ds, da) = (model.state_dim(), model.action_dim());
         Adjoint {
-            trace: Trace::new(device, &model.ensemble().shape, rows),
+            pass: model.pass(device, rows),
             senses: world.senses(rows),
             inputs: device.zeros(rows * model.input_dim()),
             weights: device.zeros(rows),
-            d_inputs: device.zeros(model.particles() * rows * model.input_dim()),
             d_shifts: device.zeros(rows * ds),
             d_s: device.zeros(rows * ds),
             d_a: device.zeros(rows * da),
         }
     }
 
-    /// Recomputes the networks' forward pass at (s, a), this time keeping the activations.
+    /// Recomputes the model's forward pass at (s, a), this time keeping what the way back needs.
     pub fn recompute(&mut self, world: &World<'_>, s: &Buffer, a: &Buffer) {
         world.inputs(s, a, &mut self.senses, &mut self.inputs);
-        world.model.ensemble().forward(world.device, Input::Shared(&self.inputs), &mut self.trace);
+        self.pass.forward(world.device, &self.inputs);
     }
 
     /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward and model; adds the reward's
@@ -70,9 +68,9 @@ impl Adjoint {
         );
         device.still_running(step.running, d_next);
         // s' = s + offset + scale (μ + amount σ_e + σ_a ε)
-        let (output, d_output) = self.trace.output();
+        let (output, d_output) = self.pass.output();
         let scale = &units_out[0];
-        let members = model.particles();
+        let members = model.members();
         device.shift_gradient(
             model.head(),
             members,
@@ -83,10 +81,9 @@ impl Adjoint {
             d_output,
             &mut self.d_shifts,
         );
-        let input = Input::Shared(&self.inputs);
-        model.ensemble().backward(device, input, &mut self.trace, None, Some(&mut self.d_inputs));
-        world.inputs_back(step.s, &mut self.senses, &self.d_inputs, (&mut self.d_s, &mut self.d_a));
-        if model.relative() {
+        let d_inputs = self.pass.backward(device, &self.inputs);
+        world.inputs_back(step.s, &mut self.senses, d_inputs, (&mut self.d_s, &mut self.d_a));
+        if model.frame().relative() {
             device.add(d_next, &mut self.d_s);
         }
     }

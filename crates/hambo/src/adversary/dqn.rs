@@ -6,9 +6,11 @@
 //! choice that the networks value highest there is the one that leads to what they value highest: one step is
 //! looked ahead, and episodes are collected so.
 
+use super::learning::Learning;
 use super::memory::{Memory, widths};
+use crate::checkpoint::Arrays;
 use crate::hallucination::Discrete;
-use crate::nn::Ensemble;
+use crate::nn::{Ensemble, restore_parts, store_parts};
 use crate::rl::{Dqn, DqnUpdate};
 use crate::rng::Stream;
 use crate::rollout::{Chooser, Propagation, Rollout, World};
@@ -19,24 +21,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DqnConfig {
-    /// Rounds; 0: only adversaries that always choose the same particle.
-    pub rounds: usize,
-    /// Hallucinated episodes a round.
-    pub episodes: usize,
-    /// Gradient steps a round.
-    pub updates: usize,
-    /// Rows of a minibatch.
-    pub batch: usize,
-    /// Widths of the hidden layers (ReLU).
-    pub hidden: Vec<usize>,
-    /// Adam's learning rate.
-    pub learning_rate: f32,
+    /// Its rounds, and what it learns by; without rounds there are only adversaries that always choose the same particle.
+    pub learning: Learning,
     /// Share of the networks that enters the target networks at every update.
     pub polyak: f32,
-    /// ε, the share of random choices, in the first and in the last round; between them it falls linearly.
+    /// ε, the share of random choices, at first and at last; between them it falls linearly.
     pub exploration: [f32; 2],
-    /// Rounds whose episodes are learned from, the latest ones.
-    pub remembered_rounds: usize,
+    /// Rounds in which it falls. Those after them end when the lowest value has stopped falling.
+    pub exploration_rounds: usize,
     /// Converged: the lowest value did not improve during that many rounds.
     pub patience: usize,
 }
@@ -44,15 +36,10 @@ pub struct DqnConfig {
 impl Default for DqnConfig {
     fn default() -> Self {
         DqnConfig {
-            rounds: 3,
-            episodes: 250,
-            updates: 250,
-            batch: 1024,
-            hidden: vec![256, 256],
-            learning_rate: 1e-3,
+            learning: Learning { rounds: 10, episodes: 250, updates: 250, ..Default::default() },
             polyak: 0.02,
             exploration: [1.0, 0.05],
-            remembered_rounds: 5,
+            exploration_rounds: 3,
             patience: 2,
         }
     }
@@ -61,22 +48,14 @@ impl Default for DqnConfig {
 impl DqnConfig {
     /// The rounds of the paper's experiments.
     pub fn paper_scale() -> Self {
-        DqnConfig { rounds: 12, episodes: 1000, updates: 1000, patience: 4, ..Default::default() }
+        DqnConfig { learning: Learning::default(), exploration_rounds: 12, patience: 4, ..Default::default() }
     }
 
     /// Checks every setting against its range.
     pub fn validate(&self) -> Result<()> {
-        let counts = [
-            ("dqn.episodes", self.episodes),
-            ("dqn.updates", self.updates),
-            ("dqn.batch", self.batch),
-            ("dqn.remembered_rounds", self.remembered_rounds),
-            ("dqn.patience", self.patience),
-        ];
-        for (name, value) in counts {
-            if value == 0 {
-                return Err(Error::setting(name, value, "at least 1"));
-            }
+        self.learning.validate()?;
+        if self.patience == 0 {
+            return Err(Error::setting("dqn.patience", self.patience, "at least 1"));
         }
         for share in self.exploration {
             if !(0.0..=1.0).contains(&share) {
@@ -88,7 +67,7 @@ impl DqnConfig {
 
     /// ε of a round.
     fn exploration_in(&self, round: usize) -> f32 {
-        let done = round as f32 / (self.rounds.max(2) - 1) as f32;
+        let done = round as f32 / (self.exploration_rounds.max(2) - 1) as f32;
         self.exploration[0] + (self.exploration[1] - self.exploration[0]) * done.min(1.0)
     }
 }
@@ -100,26 +79,29 @@ pub(crate) struct DqnAdversary<'a> {
     dqn: Dqn,
     memory: Memory<u32>,
     round: usize,
+    updates: u32,
 }
 
 impl<'a> DqnAdversary<'a> {
     pub fn new(world: &'a World<'a>, config: &DqnConfig, stream: Stream) -> Result<Self> {
         config.validate()?;
+        let learning = &config.learning;
         let World { device, model, setting, .. } = *world;
         let widths = widths(world, 1);
         let update = DqnUpdate {
-            hidden: config.hidden.clone(),
-            batch: config.batch,
-            learning_rate: config.learning_rate,
+            hidden: learning.hidden.clone(),
+            batch: learning.batch,
+            learning_rate: learning.learning_rate,
             discount: setting.discount as f32,
             polyak: config.polyak,
         };
         Ok(DqnAdversary {
             world,
-            dqn: Dqn::new(device, widths, model.particles(), &update, stream.child("initialisation"))?,
-            memory: Memory::new(world, widths, config.remembered_rounds, config.episodes, config.batch)?,
+            dqn: Dqn::new(device, widths, model.members(), &update, stream.child("initialisation"))?,
+            memory: Memory::new(world, widths, learning)?,
             config: config.clone(),
             round: 0,
+            updates: 0,
         })
     }
 
@@ -132,15 +114,30 @@ impl<'a> DqnAdversary<'a> {
         let (device, memory) = (self.world.device, &mut self.memory);
         let rollout = Rollout::new(self.world, Propagation::Chosen(chooser), starts);
         memory.collect(device, rollout, stream.child("episodes"), Rollout::members);
-        if memory.replay.is_empty() {
-            return; // every episode left the finite numbers at once
-        }
-        let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
-        let (device, dqn) = (&device.fast(), &mut self.dqn);
-        device.repeat(self.config.updates, || {
-            dqn.draw(device, &mut memory.replay, &reward_scale, stream);
+        let (stream, dqn) = (stream.child("updates"), &mut self.dqn);
+        self.updates += self.config.learning.learn(device, memory, |device, replay, reward_scale| {
+            dqn.draw(device, replay, reward_scale, stream);
             dqn.update(device);
         });
+    }
+
+    /// Adds all that the next round builds on.
+    pub fn store(&mut self, arrays: &mut Arrays) {
+        let device = self.world.device;
+        store_parts(device, self.dqn.parts(), arrays);
+        arrays.put("rounds", &[self.round as u32]);
+        arrays.put("updates", &[self.updates]);
+        self.memory.store(device, arrays);
+    }
+
+    /// Goes on from what was stored.
+    pub fn restore(&mut self, arrays: &Arrays) -> std::result::Result<(), String> {
+        let device = self.world.device;
+        restore_parts(device, self.dqn.parts(), arrays)?;
+        self.round = arrays.get_exactly::<u32>("rounds", 1)?[0] as usize;
+        self.updates = arrays.get_exactly("updates", 1)?[0];
+        self.dqn.set_updates(device, self.updates);
+        self.memory.restore(device, arrays)
     }
 
     /// The adversary as it stands, and the one that looks a step ahead.

@@ -1,5 +1,7 @@
 //! What a learning adversary tried in its latest rounds of hallucinated episodes.
 
+use super::learning::Learning;
+use crate::checkpoint::{Arrays, Element};
 use crate::compute::{Buffer, Device, Number, Status};
 use crate::rl::{Replay, Widths};
 use crate::rng::Stream;
@@ -27,14 +29,9 @@ pub(super) fn widths(world: &World<'_>, action: usize) -> Widths {
 }
 
 impl<A: Number> Memory<A> {
-    /// Room for the latest `most_rounds` rounds, learned from `batch` steps at a time.
-    pub fn new(
-        world: &World<'_>,
-        widths: Widths,
-        most_rounds: usize,
-        episodes: usize,
-        batch: usize,
-    ) -> Result<Self> {
+    /// Room for the latest rounds.
+    pub fn new(world: &World<'_>, widths: Widths, learning: &Learning) -> Result<Self> {
+        let Learning { remembered_rounds: most_rounds, episodes, batch, .. } = *learning;
         let World { device, setting, .. } = *world;
         let rows = most_rounds * episodes * setting.horizon;
         if u32::try_from(rows).is_err() {
@@ -106,8 +103,63 @@ impl<A: Number> Memory<A> {
         if self.rounds.len() > self.most_rounds {
             self.rounds.pop_front();
         }
+        self.list(device);
+    }
+
+    /// Tells the replay which steps there are.
+    fn list(&mut self, device: &Device) {
         let [rows, next] = [0, 1].map(|i| self.rounds.iter().flatten().map(|t| t[i]).collect::<Vec<u32>>());
         self.replay.set_transitions(device, &rows, &next);
+    }
+}
+
+impl<A: Number + Element> Memory<A> {
+    /// Adds all that is remembered.
+    pub fn store(&mut self, device: &Device, arrays: &mut Arrays) {
+        let rows = self.rounds.len() * self.horizon * self.episodes;
+        let (numbers, (width, actions)) = self.replay.columns();
+        for (name, width, column) in numbers {
+            arrays.put(name, &device.download(column)[..rows * width]);
+        }
+        arrays.put("choices", &device.download(actions)[..rows * width]);
+        let lengths: Vec<u32> = self.rounds.iter().map(|round| round.len() as u32).collect();
+        let transitions: Vec<u32> = self.rounds.iter().flatten().flatten().copied().collect();
+        arrays.put("memory.lengths", &lengths);
+        arrays.put("memory.transitions", &transitions);
+        arrays.put("memory.slot", &[self.slot as u32]);
+        let Spread { count, mean, squares } = self.rewards;
+        arrays.put("memory.rewards", &[count, mean, squares]);
+    }
+
+    /// Remembers what was stored, which is not trusted.
+    pub fn restore(&mut self, device: &Device, arrays: &Arrays) -> std::result::Result<(), String> {
+        let lengths: Vec<u32> = arrays.get("memory.lengths")?;
+        let rows = lengths.len() * self.horizon * self.episodes;
+        let flat: Vec<u32> = arrays
+            .get_exactly("memory.transitions", 2 * lengths.iter().map(|&n| n as usize).sum::<usize>())?;
+        let slot = arrays.get_exactly::<u32>("memory.slot", 1)?[0] as usize;
+        if lengths.len() > self.most_rounds
+            || slot >= self.most_rounds
+            || flat.iter().any(|&r| r as usize >= rows)
+        {
+            return Err("transitions that point beyond what is remembered".to_owned());
+        }
+        let (numbers, (width, actions)) = self.replay.columns();
+        for (name, width, column) in numbers {
+            let mut values: Vec<f32> = arrays.get_exactly(name, rows * width)?;
+            values.resize(column.len(), 0.0);
+            *column = device.adopt(values);
+        }
+        let mut values: Vec<A> = arrays.get_exactly("choices", rows * width)?;
+        values.resize(actions.len(), A::default());
+        *actions = device.adopt(values);
+        let mut pairs = flat.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+        self.rounds = lengths.iter().map(|&n| pairs.by_ref().take(n as usize).collect()).collect();
+        self.slot = slot;
+        let rewards: Vec<f64> = arrays.get_exactly("memory.rewards", 3)?;
+        self.rewards = Spread { count: rewards[0], mean: rewards[1], squares: rewards[2] };
+        self.list(device);
+        Ok(())
     }
 }
 

@@ -2,17 +2,20 @@
 
 mod adjoint;
 mod dqn;
+mod learning;
 mod memory;
 pub(crate) mod pathwise;
 mod portfolio;
 mod sac;
+mod saved;
 mod size;
 #[cfg(test)]
 mod tests;
 mod trajectory;
 
 pub use dqn::DqnConfig;
-pub use portfolio::{Candidate, SearchConfig, SearchReport};
+pub use learning::Learning;
+pub use portfolio::{Candidate, Optimisers, SearchConfig, SearchReport};
 pub(crate) use portfolio::{search, search_members};
 pub use sac::SacConfig;
 pub(crate) use size::confidence_set;

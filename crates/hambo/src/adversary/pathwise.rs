@@ -16,7 +16,7 @@ pub(crate) struct Pathwise<'a> {
     world: &'a World<'a>,
     starts: usize,
     optimiser: Optimiser,
-    adjoint: Adjoint,
+    adjoint: Adjoint<'a>,
     senses: Senses,
     adversary_trace: Trace,
     gradient: Buffer,
@@ -87,6 +87,17 @@ impl<'a> Pathwise<'a> {
         device.clip_norm(networks.shape.members, 1.0, &mut self.gradient);
         self.optimiser.step(device, &mut networks.params, &self.gradient);
         returns
+    }
+
+    /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.
+    pub fn parts<'b>(&'b mut self, adversary: &'b mut Continuous) -> [(&'static str, &'b mut Buffer); 3] {
+        let [mean, square] = self.optimiser.moments();
+        [("pathwise", &mut adversary.networks.params), ("adam.mean", mean), ("adam.square", square)]
+    }
+
+    /// Goes on as if `steps` descent steps had been made.
+    pub fn set_steps(&mut self, steps: usize) {
+        self.optimiser.set_steps(self.world.device, steps as u32);
     }
 
     /// dJ/d(parameters) of every restart, for tests.
@@ -182,7 +193,7 @@ mod tests {
     use super::*;
     use crate::compute::Device;
     use crate::data::{Columns, Transitions};
-    use crate::dynamics::{Bnn, BnnConfig};
+    use crate::dynamics::{Bnn, BnnConfig, Dynamics};
     use crate::envs::{Behaviour, EnvName, collect};
     use crate::evaluate::{Question, fit};
     use crate::expression::{Program, Scope};

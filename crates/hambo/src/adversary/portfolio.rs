@@ -5,21 +5,39 @@
 //! fresh ones, so that taking the minimum does not bias it.
 
 use super::dqn::{DqnAdversary, DqnConfig};
+use super::learning::Learning;
 use super::pathwise::Pathwise;
 use super::sac::{SacAdversary, SacConfig};
-use crate::compute::{Adam, Device};
+use super::saved::{restore_best, store_best};
+use crate::checkpoint::{Arrays, Saved};
+use crate::compute::Adam;
 use crate::data::Transitions;
 use crate::hallucination::{ConfidenceSet, Continuous, Discrete};
+use crate::nn::{Ensemble, restore_parts, store_parts};
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::rollout::{Chooser, Propagation, Rollout, World};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// Which optimisers search for CA's adversary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimisers {
+    /// Back-propagation through the model, several restarts.
+    Pathwise,
+    /// The paper's: Soft Actor-Critic alone.
+    Sac,
+    /// Both, the second for a second opinion.
+    Portfolio,
+}
+
 /// Settings of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchConfig {
+    /// What searches for CA's adversary.
+    pub optimisers: Optimisers,
     /// Widths of the adversary's hidden layers (ReLU).
     pub hidden: Vec<usize>,
     /// Independent restarts of the pathwise adversary.
@@ -39,7 +57,7 @@ pub struct SearchConfig {
     pub tolerance: f64,
     /// … during that many measurements.
     pub patience: usize,
-    /// The paper's SAC adversary, the second opinion; off unless it is given rounds.
+    /// The paper's SAC adversary.
     pub sac: SacConfig,
     /// The paper's DQN adversary, which chooses among the particles.
     pub dqn: DqnConfig,
@@ -48,6 +66,7 @@ pub struct SearchConfig {
 impl Default for SearchConfig {
     fn default() -> Self {
         SearchConfig {
+            optimisers: Optimisers::Pathwise,
             hidden: vec![256, 256],
             restarts: 2,
             batch: 64,
@@ -64,10 +83,10 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// The rounds of the paper's experiments for the paper's adversaries.
+    /// The rounds of the paper's experiments, and the paper's adversary as a second opinion.
     pub fn paper_scale() -> Self {
         SearchConfig {
-            sac: SacConfig { rounds: 12, ..Default::default() },
+            optimisers: Optimisers::Portfolio,
             dqn: DqnConfig::paper_scale(),
             ..Default::default()
         }
@@ -91,7 +110,7 @@ impl SearchConfig {
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return Err(Error::setting("learning_rate", self.learning_rate, "a positive, finite number"));
         }
-        self.sac.validate()?;
+        self.sac.learning.validate()?;
         self.dqn.validate()
     }
 }
@@ -157,6 +176,11 @@ impl SearchReport {
         values.fold(f64::INFINITY, f64::min)
     }
 
+    /// How many candidates one of the optimisers brought.
+    fn count_of(&self, optimiser: &str) -> usize {
+        self.candidates.iter().filter(|c| c.optimiser == optimiser).count()
+    }
+
     /// The difference of values that counts as none.
     fn slack(&self, tolerance: f64) -> f64 {
         tolerance * ((self.neutral - self.lowest).abs() + 0.1 * self.neutral.abs())
@@ -169,6 +193,61 @@ impl SearchReport {
     }
 }
 
+/// A search under way: what it is about, and the starts and the noise that all candidates are compared on.
+struct Search<'a> {
+    world: &'a World<'a>,
+    data: &'a Transitions,
+    config: &'a SearchConfig,
+    stream: Stream,
+    starts: Vec<f32>,
+    /// Where it tells of its progress, and the name by which it is kept.
+    progress: &'a dyn Progress,
+    name: &'a str,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        world: &'a World<'a>,
+        config: &'a SearchConfig,
+        data: &'a Transitions,
+        stream: Stream,
+        (progress, name): (&'a dyn Progress, &'a str),
+    ) -> Result<Self> {
+        config.validate()?;
+        let mut search = Search { world, data, config, stream, starts: Vec::new(), progress, name };
+        search.starts = search.draw(config.evaluation, stream.child("fixed starts"))?;
+        Ok(search)
+    }
+
+    /// Initial states to learn from.
+    fn draw(&self, n: usize, stream: Stream) -> Result<Vec<f32>> {
+        self.world.setting.task.initial.sample(n, self.data, stream)
+    }
+
+    /// Mean return of each group of trajectories.
+    fn measure(&self, propagation: Propagation<'_>) -> Vec<f64> {
+        let World { device, model, setting, .. } = *self.world;
+        let mut rollout = Rollout::new(self.world, propagation, &self.starts);
+        let noise = self.stream.child("fixed noise");
+        self.world.repeat(setting.horizon, || rollout.step(noise));
+        let returns = rollout.returns(device).values;
+        let each = self.starts.len() / model.layout().observed;
+        let mean = |group: &[f32]| group.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64;
+        returns.chunks_exact(each).map(mean).collect()
+    }
+
+    /// Keeps the search as it stands, with what its optimiser adds, if it is time for that.
+    fn keep(&self, report: &SearchReport, best: &Ensemble, more: impl FnOnce(&mut Arrays)) -> Result<()> {
+        self.progress.keep(self.name, || {
+            let mut arrays = Arrays::default();
+            report.store(&mut arrays);
+            store_best(self.world.device, best, &mut arrays);
+            more(&mut arrays);
+            self.world.device.check().map(|()| arrays) // nothing is kept from a device that failed on the way
+        })
+    }
+}
+
 /// Searches the confidence set for the adversary under which the policy's return is lowest.
 pub(crate) fn search(
     world: &World<'_>,
@@ -176,78 +255,119 @@ pub(crate) fn search(
     config: &SearchConfig,
     data: &Transitions,
     stream: Stream,
-    progress: &dyn Progress,
+    work: (&dyn Progress, &str),
 ) -> Result<(Continuous, SearchReport)> {
-    config.validate()?;
-    let World { device, model, setting, .. } = *world;
-    let draw = |n: usize, stream: Stream| setting.task.initial.sample(n, data, stream);
-    let fixed = draw(config.evaluation, stream.child("fixed starts"))?;
-    let noise = stream.child("fixed noise");
-    let measure = |adversary: &Continuous| measure(world, Propagation::Shifted(adversary), &fixed, noise);
-
+    let search = Search::new(world, config, data, stream, work)?;
+    let World { device, model, .. } = *world;
     let initialisation = stream.child("pathwise");
-    let mut adversary =
-        Continuous::random(device, model, set, config.restarts, &config.hidden, initialisation)?;
+    let adversary = Continuous::random(device, model, set, config.restarts, &config.hidden, initialisation)?;
     let mut best = adversary.idle(device);
-    let neutral = measure(&best)[0];
-    let mut report = SearchReport::new(neutral, neutral);
-    report.restarts = vec![neutral; config.restarts];
-    report.converged = set.reach.iter().all(|&r| r == 0.0);
-    let adam = Adam::cosine(config.learning_rate, config.iterations as u32);
-    let mut pathwise = Pathwise::new(world, &adversary, config.batch, adam);
-    while !report.converged && report.iterations < config.iterations {
-        let iteration = stream.child("training").index(report.iterations as u64);
-        let starts = draw(config.batch, iteration.child("starts"))?;
-        pathwise.descend(&mut adversary, &starts, iteration);
-        report.iterations += 1;
-        if report.iterations.is_multiple_of(config.check_every) || report.iterations == config.iterations {
-            for (restart, value) in measure(&adversary).into_iter().enumerate() {
-                report.restarts[restart] = report.restarts[restart].min(value);
-                if value < report.lowest {
-                    report.lowest = value;
-                    best = adversary.restart(device, restart);
-                }
-            }
-            report.curve.push(report.lowest);
-            report.converged = report.settled(config.tolerance, config.patience);
-            let step = report.iterations;
-            progress.figures(
-                "adversary (pathwise)",
-                step,
-                &[("lowest", report.lowest), ("neutral", neutral)],
-            );
+    let saved = work.0.take_up(work.1)?;
+    let mut report = match &saved {
+        Some(saved) => saved.read(|arrays| {
+            best.networks = restore_best(device, &best.networks.shape, arrays)?;
+            SearchReport::restore(arrays)
+        })?,
+        None => {
+            let neutral = search.measure(Propagation::Shifted(&best))[0];
+            SearchReport::new(neutral, neutral)
         }
-        let note = format!("lowest {:.2}, neutral {neutral:.2}", report.lowest);
-        progress.report("adversary (pathwise)", report.iterations, config.iterations, &note);
+    };
+    if set.reach.iter().all(|&r| r == 0.0) {
+        report.converged = true; // there is nothing to choose
+        return Ok((best, report));
     }
-    let restarts = report.restarts.iter().enumerate();
-    report.candidates =
-        restarts.map(|(index, &value)| Candidate { optimiser: "pathwise", index, value }).collect();
-
-    // The second opinion.
-    if config.sac.rounds > 0 && set.reach.iter().any(|&r| r > 0.0) {
-        let stream = stream.child("sac");
-        let mut sac = SacAdversary::new(world, set, &config.sac, stream)?;
-        for index in 0..config.sac.rounds {
-            let round = stream.child("round").index(index as u64);
-            sac.round(&draw(config.sac.episodes, round.child("starts"))?, round);
-            let candidate = sac.candidate();
-            let value = measure(&candidate)[0];
-            if report.compare("sac", index, value) {
-                best = candidate;
-            }
-            report.curve.push(report.lowest);
-            let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
-            progress.report("adversary (sac)", index + 1, config.sac.rounds, &note);
-            progress.figures(
-                "adversary (sac)",
-                index + 1,
-                &[("this round", value), ("lowest", report.lowest)],
-            );
-        }
-        report.converged &= report.settled(config.tolerance, config.patience);
+    let in_second_part = saved.as_ref().filter(|saved| saved.has("updates"));
+    if config.optimisers != Optimisers::Sac && in_second_part.is_none() {
+        search.pathwise(adversary, (&mut best, &mut report), saved.as_ref())?;
+    }
+    if config.optimisers != Optimisers::Pathwise {
+        search.sac(set, (&mut best, &mut report), in_second_part)?;
     }
     Ok((best, report))
+}
+
+impl Search<'_> {
+    /// All restarts side by side, until their lowest value has stopped falling.
+    fn pathwise(
+        &self,
+        mut adversary: Continuous,
+        (best, report): (&mut Continuous, &mut SearchReport),
+        saved: Option<&Saved>,
+    ) -> Result<()> {
+        let (config, device) = (self.config, self.world.device);
+        let adam = Adam::cosine(config.learning_rate, config.iterations as u32);
+        let mut pathwise = Pathwise::new(self.world, &adversary, config.batch, adam);
+        match saved {
+            Some(saved) => {
+                saved.read(|arrays| restore_parts(device, pathwise.parts(&mut adversary), arrays))?;
+                pathwise.set_steps(report.iterations);
+            }
+            None => report.restarts = vec![report.neutral; config.restarts],
+        }
+        while !report.converged && report.iterations < config.iterations {
+            let iteration = self.stream.child("training").index(report.iterations as u64);
+            let starts = self.draw(config.batch, iteration.child("starts"))?;
+            pathwise.descend(&mut adversary, &starts, iteration);
+            report.iterations += 1;
+            if report.iterations.is_multiple_of(config.check_every) || report.iterations == config.iterations
+            {
+                let values = self.measure(Propagation::Shifted(&adversary));
+                for (restart, value) in values.into_iter().enumerate() {
+                    report.restarts[restart] = report.restarts[restart].min(value);
+                    if value < report.lowest {
+                        report.lowest = value;
+                        *best = adversary.restart(device, restart);
+                    }
+                }
+                report.curve.push(report.lowest);
+                report.converged = report.settled(config.tolerance, config.patience);
+                let figures = [("lowest", report.lowest), ("neutral", report.neutral)];
+                self.progress.figures("adversary (pathwise)", report.iterations, &figures);
+            }
+            self.keep(report, &best.networks, |arrays| {
+                store_parts(device, pathwise.parts(&mut adversary), arrays);
+            })?;
+            let note = format!("lowest {:.2}, neutral {:.2}", report.lowest, report.neutral);
+            self.progress.report("adversary (pathwise)", report.iterations, config.iterations, &note);
+        }
+        let restarts = report.restarts.iter().enumerate();
+        report.candidates =
+            restarts.map(|(index, &value)| Candidate { optimiser: "pathwise", index, value }).collect();
+        Ok(())
+    }
+
+    /// The paper's adversary, compared after every round.
+    fn sac(
+        &self,
+        set: &ConfidenceSet,
+        (best, report): (&mut Continuous, &mut SearchReport),
+        saved: Option<&Saved>,
+    ) -> Result<()> {
+        let (config, stream) = (self.config, self.stream.child("sac"));
+        let Learning { rounds, episodes, .. } = config.sac.learning;
+        let mut sac = SacAdversary::new(self.world, set, &config.sac, stream)?;
+        saved.map_or(Ok(()), |saved| saved.read(|arrays| sac.restore(arrays)))?;
+        self.progress.report("adversary (sac)", report.count_of("sac"), rounds, "");
+        for index in report.count_of("sac")..rounds {
+            let round = stream.child("round").index(index as u64);
+            sac.round(&self.draw(episodes, round.child("starts"))?, round);
+            let candidate = sac.candidate();
+            let value = self.measure(Propagation::Shifted(&candidate))[0];
+            if report.compare("sac", index, value) {
+                *best = candidate;
+            }
+            report.curve.push(report.lowest);
+            self.keep(report, &best.networks, |arrays| sac.store(arrays))?;
+            let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
+            self.progress.report("adversary (sac)", index + 1, rounds, &note);
+            let figures = [("this round", value), ("lowest", report.lowest)];
+            self.progress.figures("adversary (sac)", index + 1, &figures);
+        }
+        let alone = config.optimisers == Optimisers::Sac;
+        report.converged = (report.converged || alone) && report.settled(config.tolerance, config.patience);
+        Ok(())
+    }
 }
 
 /// Searches for the adversary that chooses among the particles at every step such that the policy's return is
@@ -257,39 +377,52 @@ pub(crate) fn search_members(
     config: &SearchConfig,
     data: &Transitions,
     stream: Stream,
-    progress: &dyn Progress,
+    work: (&dyn Progress, &str),
 ) -> Result<(Discrete, SearchReport)> {
-    config.validate()?;
-    let World { device, model, setting, .. } = *world;
-    let draw = |n: usize, stream: Stream| setting.task.initial.sample(n, data, stream);
-    let fixed = draw(config.evaluation, stream.child("fixed starts"))?;
-    let measure =
-        |propagation: Propagation<'_>| measure(world, propagation, &fixed, stream.child("fixed noise"));
-
-    let neutral = measure(Propagation::DrawEveryStep)[0];
-    let mut report = SearchReport::new(neutral, f64::INFINITY);
+    let search = Search::new(world, config, data, stream, work)?;
+    let World { device, model, .. } = *world;
     let mut best = Discrete::constant(device, model, 0)?;
-    for (member, value) in measure(Propagation::EachMember).into_iter().enumerate() {
-        if report.compare("constant", member, value) {
-            best = Discrete::constant(device, model, member)?;
+    let saved = work.0.take_up(work.1)?;
+    let mut report = match &saved {
+        Some(saved) => saved.read(|arrays| {
+            best.networks = restore_best(device, &best.networks.shape, arrays)?;
+            best.look_ahead = arrays.get("best.look_ahead")?.first().copied();
+            SearchReport::restore(arrays)
+        })?,
+        None => {
+            let neutral = search.measure(Propagation::DrawEveryStep)[0];
+            let mut report = SearchReport::new(neutral, f64::INFINITY);
+            for (member, value) in search.measure(Propagation::EachMember).into_iter().enumerate() {
+                if report.compare("constant", member, value) {
+                    best = Discrete::constant(device, model, member)?;
+                }
+            }
+            report.curve.push(report.lowest);
+            report
         }
-    }
-    report.curve.push(report.lowest);
-    if model.particles() == 1 {
+    };
+    if model.members() == 1 {
         report.converged = true; // there is nothing to choose
         return Ok((best, report));
     }
 
     let stream = stream.child("dqn");
     let mut dqn = DqnAdversary::new(world, &config.dqn, stream)?;
-    for index in 0..config.dqn.rounds {
+    saved.map_or(Ok(()), |saved| saved.read(|arrays| dqn.restore(arrays)))?;
+    let Learning { rounds, episodes, .. } = config.dqn.learning;
+    search.progress.report("adversary (dqn)", report.iterations, rounds, "");
+    let settled = |report: &SearchReport| report.settled(config.tolerance, config.dqn.patience);
+    for index in report.iterations..rounds {
+        if index >= config.dqn.exploration_rounds && settled(&report) {
+            break;
+        }
         let round = stream.child("round").index(index as u64);
-        dqn.round(&draw(config.dqn.episodes, round.child("starts"))?, round);
+        dqn.round(&search.draw(episodes, round.child("starts"))?, round);
         let mut lowest = f64::INFINITY;
         for candidate in dqn.candidates() {
             let optimiser = if candidate.look_ahead.is_some() { "dqn, a step ahead" } else { "dqn" };
             let greedy = Chooser { adversary: &candidate, exploration: 0.0 };
-            let value = measure(Propagation::Chosen(greedy))[0];
+            let value = search.measure(Propagation::Chosen(greedy))[0];
             lowest = value.min(lowest);
             if report.compare(optimiser, index, value) {
                 best = candidate;
@@ -297,23 +430,18 @@ pub(crate) fn search_members(
         }
         report.curve.push(report.lowest);
         report.iterations += 1;
+        search.keep(&report, &best.networks, |arrays| {
+            arrays.put("best.look_ahead", best.look_ahead.as_slice());
+            dqn.store(arrays);
+        })?;
         let note = format!("this round {lowest:.2}, lowest {:.2}", report.lowest);
-        progress.report("adversary (dqn)", index + 1, config.dqn.rounds, &note);
-        progress.figures("adversary (dqn)", index + 1, &[("this round", lowest), ("lowest", report.lowest)]);
+        search.progress.report("adversary (dqn)", index + 1, rounds, &note);
+        let figures = [("this round", lowest), ("lowest", report.lowest)];
+        search.progress.figures("adversary (dqn)", index + 1, &figures);
     }
     // An adversary above one that never switches has not learned to choose.
     let trained = report.lowest_of("dqn").min(report.lowest_of("dqn, a step ahead"));
     let learned = trained <= report.lowest + report.slack(config.tolerance);
-    report.converged = learned && report.settled(config.tolerance, config.dqn.patience);
+    report.converged = learned && settled(&report);
     Ok((best, report))
-}
-
-/// Mean return of each group of trajectories, on given starts and noise.
-fn measure(world: &World<'_>, propagation: Propagation<'_>, starts: &[f32], noise: Stream) -> Vec<f64> {
-    let device: &Device = world.device;
-    let mut rollout = Rollout::new(world, propagation, starts);
-    world.repeat(world.setting.horizon, || rollout.step(noise));
-    let returns = rollout.returns(device).values;
-    let each = starts.len() / world.model.layout().observed;
-    returns.chunks_exact(each).map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64).collect()
 }

@@ -4,70 +4,33 @@
 //! It asks for no gradient of model, policy or reward. The adversary sees (s, a) alone; its critics also see
 //! t / T.
 
+use super::learning::Learning;
 use super::memory::{Memory, widths};
+use crate::Result;
+use crate::checkpoint::Arrays;
 use crate::hallucination::{ConfidenceSet, Continuous};
+use crate::nn::{restore_parts, store_parts};
 use crate::rl::{Sac, SacUpdate};
 use crate::rng::Stream;
 use crate::rollout::{Explorer, Propagation, Rollout, World};
-use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Settings of the SAC adversary; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SacConfig {
-    /// Rounds; 0: no SAC adversary.
-    pub rounds: usize,
-    /// Hallucinated episodes a round.
-    pub episodes: usize,
-    /// Gradient steps a round.
-    pub updates: usize,
-    /// Rows of a minibatch.
-    pub batch: usize,
-    /// Widths of the hidden layers (ReLU) of adversary and critics.
-    pub hidden: Vec<usize>,
-    /// Adam's learning rate for adversary and critics.
-    pub learning_rate: f32,
+    /// Its rounds, and what both adversary and critics learn by.
+    pub learning: Learning,
     /// Adam's learning rate for the entropy parameter.
     pub temperature_rate: f32,
     /// The entropy parameter at the start, in units of the deviation of rewards. At its learning rate it
     /// hardly moves, so that this decides how far the adversary commits itself.
     pub temperature: f32,
-    /// Rounds whose episodes are learned from, the latest ones.
-    pub remembered_rounds: usize,
 }
 
 impl Default for SacConfig {
     fn default() -> Self {
-        SacConfig {
-            rounds: 0,
-            episodes: 1000,
-            updates: 1000,
-            batch: 1024,
-            hidden: vec![256, 256],
-            learning_rate: 1e-3,
-            temperature_rate: 5e-5,
-            temperature: 0.02,
-            remembered_rounds: 5,
-        }
-    }
-}
-
-impl SacConfig {
-    /// Checks every setting against its range.
-    pub fn validate(&self) -> Result<()> {
-        let counts = [
-            ("sac.episodes", self.episodes),
-            ("sac.updates", self.updates),
-            ("sac.batch", self.batch),
-            ("sac.remembered_rounds", self.remembered_rounds),
-        ];
-        for (name, value) in counts {
-            if value == 0 {
-                return Err(Error::setting(name, value, "at least 1"));
-            }
-        }
-        Ok(())
+        SacConfig { learning: Learning::default(), temperature_rate: 5e-5, temperature: 0.02 }
     }
 }
 
@@ -75,9 +38,10 @@ impl SacConfig {
 pub(crate) struct SacAdversary<'a> {
     world: &'a World<'a>,
     set: ConfidenceSet,
-    config: SacConfig,
+    learning: Learning,
     sac: Sac,
     memory: Memory<f32>,
+    updates: u32,
 }
 
 impl<'a> SacAdversary<'a> {
@@ -87,13 +51,14 @@ impl<'a> SacAdversary<'a> {
         config: &SacConfig,
         stream: Stream,
     ) -> Result<Self> {
-        config.validate()?;
+        let learning = &config.learning;
+        learning.validate()?;
         let World { device, model, setting, .. } = *world;
         let widths = widths(world, model.state_dim());
         let update = SacUpdate {
-            hidden: config.hidden.clone(),
-            batch: config.batch,
-            learning_rate: config.learning_rate,
+            hidden: learning.hidden.clone(),
+            batch: learning.batch,
+            learning_rate: learning.learning_rate,
             temperature_rate: config.temperature_rate,
             temperature: config.temperature,
             discount: setting.discount as f32,
@@ -103,8 +68,9 @@ impl<'a> SacAdversary<'a> {
             world,
             set: set.clone(),
             sac: Sac::new(device, widths, &update, stream.child("initialisation"))?,
-            memory: Memory::new(world, widths, config.remembered_rounds, config.episodes, config.batch)?,
-            config: config.clone(),
+            memory: Memory::new(world, widths, learning)?,
+            learning: learning.clone(),
+            updates: 0,
         })
     }
 
@@ -114,15 +80,28 @@ impl<'a> SacAdversary<'a> {
         let explorer = Explorer { actor: &self.sac.actor, set: &self.set };
         let rollout = Rollout::new(self.world, Propagation::Explored(explorer), starts);
         memory.collect(device, rollout, stream.child("episodes"), Rollout::choices);
-        if memory.replay.is_empty() {
-            return; // every episode left the finite numbers at once
-        }
-        let (stream, reward_scale) = (stream.child("updates"), device.upload(&[memory.reward_scale()]));
-        let (device, sac) = (&device.fast(), &mut self.sac);
-        device.repeat(self.config.updates, || {
-            sac.draw(device, &mut memory.replay, &reward_scale, stream);
+        let (stream, sac) = (stream.child("updates"), &mut self.sac);
+        self.updates += self.learning.learn(device, memory, |device, replay, reward_scale| {
+            sac.draw(device, replay, reward_scale, stream);
             sac.update(device);
         });
+    }
+
+    /// Adds all that the next round builds on.
+    pub fn store(&mut self, arrays: &mut Arrays) {
+        let device = self.world.device;
+        store_parts(device, self.sac.parts(), arrays);
+        arrays.put("updates", &[self.updates]);
+        self.memory.store(device, arrays);
+    }
+
+    /// Goes on from what was stored.
+    pub fn restore(&mut self, arrays: &Arrays) -> std::result::Result<(), String> {
+        let device = self.world.device;
+        restore_parts(device, self.sac.parts(), arrays)?;
+        self.updates = arrays.get_exactly("updates", 1)?[0];
+        self.sac.set_updates(device, self.updates);
+        self.memory.restore(device, arrays)
     }
 
     /// The adversary as it stands, without its noise: η = tanh μ(s, a).

@@ -2,11 +2,12 @@
 
 use super::trajectory::{TrajectoryBeta, trajectory_beta};
 use crate::data::Transitions;
-use crate::dynamics::Bnn;
+use crate::dynamics::Dynamics;
 use crate::hallucination::ConfidenceSet;
 use crate::progress::Progress;
 use crate::rollout::World;
 use crate::stats::{empirical_quantile, normal_quantile};
+use crate::theory;
 use crate::{Error, Result};
 use serde::Serialize;
 use std::str::FromStr;
@@ -22,18 +23,24 @@ pub enum Beta {
     Conformal,
     /// τ² σ²_e, the paper's Section 4.1 to the letter.
     Literal,
+    /// β_n(δ) of the paper's Lemma 3.6, for Gaussian processes.
+    Theory {
+        /// B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space.
+        norm_bound: f64,
+    },
     /// A number; 1 is the paper's choice.
     Fixed(f64),
 }
 
 impl std::fmt::Display for Beta {
-    /// As [`Beta::from_str`] reads it.
+    /// As the user writes it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Beta::Trajectory => f.write_str("trajectory"),
             Beta::Gaussian => f.write_str("gaussian"),
             Beta::Conformal => f.write_str("conformal"),
             Beta::Literal => f.write_str("literal"),
+            Beta::Theory { norm_bound } => write!(f, "theory, B = {norm_bound}"),
             Beta::Fixed(beta) => beta.fmt(f),
         }
     }
@@ -48,12 +55,22 @@ impl FromStr for Beta {
             "gaussian" => Ok(Beta::Gaussian),
             "conformal" => Ok(Beta::Conformal),
             "literal" => Ok(Beta::Literal),
-            number => match number.parse() {
+            "theory" => Err(Error::setting(
+                "beta",
+                text,
+                "theory:B, where B bounds the norm of the dynamics (--norm-bound)",
+            )),
+            number => match number.strip_prefix("theory:").unwrap_or(number).parse() {
+                Ok(norm_bound)
+                    if number.starts_with("theory:") && norm_bound >= 0.0 && f64::is_finite(norm_bound) =>
+                {
+                    Ok(Beta::Theory { norm_bound })
+                }
                 Ok(beta) if beta >= 0.0 && f64::is_finite(beta) => Ok(Beta::Fixed(beta)),
                 _ => Err(Error::setting(
                     "beta",
                     text,
-                    "trajectory, gaussian, conformal, literal, or a number that is not negative",
+                    "trajectory, gaussian, conformal, literal, theory (with --norm-bound), or a number that is not negative",
                 )),
             },
         }
@@ -83,7 +100,7 @@ pub(crate) fn confidence_set(
     delta: f64,
     progress: &dyn Progress,
 ) -> Result<(ConfidenceSet, SetReport)> {
-    let model: &Bnn = world.model;
+    let model: &dyn Dynamics = world.model;
     let ratios = model.epistemic_residuals(world.device, data, &model.held_out().calibration);
     let mut trajectory = None;
     let (rule, beta, set) = match beta {
@@ -93,7 +110,14 @@ pub(crate) fn confidence_set(
             let beta = normal_quantile(1.0 - delta / (2.0 * model.state_dim() as f64));
             ("gaussian".to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)
         }
+        Beta::Theory { norm_bound } => {
+            let beta = theory::beta_of(model, norm_bound, delta)?;
+            ("theory".to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)
+        }
         Beta::Conformal => {
+            if model.held_out().calibration.is_empty() {
+                return Err(Error::setting("beta", "conformal", "another rule: no data were held out"));
+            }
             let n = model.held_out().calibration.len() as f64;
             let level = ((1.0 - delta / model.state_dim() as f64) * (n + 1.0) / n).min(1.0);
             let quantile = |z: &Vec<f32>| {

@@ -3,7 +3,7 @@
 mod chain;
 mod reward;
 
-use super::{SacConfig, SearchConfig, SearchReport, search};
+use super::{Learning, Optimisers, SacConfig, SearchConfig, SearchReport, search};
 use crate::compute::{Activation, Device, Shape};
 use crate::data::{Columns, Transitions};
 use crate::dynamics::Bnn;
@@ -92,28 +92,28 @@ fn run_with(beta: f64, config: &SearchConfig) -> SearchReport {
     let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, config, &data, Stream::new(3), &()).unwrap().1
+        search(&world, &set, config, &data, Stream::new(3), (&(), "")).unwrap().1
     })
 }
 
 #[test]
 fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
-    let sac = SacConfig {
+    let learning = Learning {
         rounds: 10,
         episodes: 100,
         updates: 250,
         batch: 128,
         hidden: vec![32, 32],
-        temperature: 0.005,
         ..Default::default()
     };
-    let config = SearchConfig {
+    let mut config = SearchConfig {
+        optimisers: Optimisers::Portfolio,
         hidden: vec![32, 32],
         restarts: 1,
         iterations: 150,
         learning_rate: 1e-2,
         tolerance: 1e-3,
-        sac,
+        sac: SacConfig { learning, temperature: 0.005, ..Default::default() },
         ..Default::default()
     };
     let report = run(&config);
@@ -124,6 +124,14 @@ fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
         assert!(fall <= worst * (1.0 + 1e-4), "{optimiser} lowers by {fall}, more than possible: {worst}");
     }
     assert_eq!(report.lowest, report.lowest_of("pathwise").min(report.lowest_of("sac")));
+
+    // Each alone is what it is in company.
+    for (optimisers, name) in [(Optimisers::Pathwise, "pathwise"), (Optimisers::Sac, "sac")] {
+        config.optimisers = optimisers;
+        let alone = run(&config);
+        assert!(alone.candidates.iter().all(|c| c.optimiser == name));
+        assert_eq!(alone.lowest, report.lowest_of(name));
+    }
 }
 
 /// With β = 0 there is nothing to choose from: the value is the neutral one, to the last bit. A larger set holds the

@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
         let (m, ds) = (betas.len(), model.state_dim());
         let mut senses = self.world.senses(m);
         let mut inputs = device.zeros(m * model.input_dim());
-        let mut outputs = device.zeros(model.particles() * m * 2 * ds);
+        let mut outputs = device.zeros(model.members() * m * 2 * ds);
         let [mut rewards, mut returns, mut lowest, mut ended] = std::array::from_fn(|_| device.zeros(m));
         device.fill(&mut lowest, f32::INFINITY);
         let (unit, begin) = (device.upload(&[1.0]), device.counter()); // no discount within a segment
@@ -211,7 +211,7 @@ impl<'a> Replay<'a> {
             states.push(device.upload(&device.download(&current)));
             status.push(device.upload(&device.download(&running)));
             self.world.inputs(&current, actions, &mut senses, &mut inputs);
-            model.ensemble().infer(device, crate::compute::Input::Shared(&inputs), m, &mut outputs);
+            model.infer(device, crate::compute::Input::Shared(&inputs), m, &mut outputs);
             let amount = self.amounts(betas, signs);
             let step =
                 crate::compute::Step::Shifted(Shift { amount: &amount, power: set.power, noise: &noise });

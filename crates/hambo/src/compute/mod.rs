@@ -371,6 +371,15 @@ impl Device {
         }
     }
 
+    /// Does work, the first of it a pass through networks that need nothing of what the call before it writes, and
+    /// write nothing that it reads: on a GPU the two may run at the same time.
+    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self {
+            Device::Cpu(_) => work(),
+            Device::Cuda(gpu) => gpu.cuda.beside(work),
+        }
+    }
+
     /// Waits for the work so far, and reports what went wrong in it: memory that ran out, a card that failed.
     /// Results downloaded before a check that succeeds are what they seem.
     pub fn check(&self) -> Result<()> {

@@ -2,24 +2,17 @@
 //! (the paper's Section 4 and Algorithm 2).
 
 use super::calibration::{calibration_error, recalibrate};
-use super::layout::{Layout, Views};
+use super::frame::{Frame, Target, check_target};
+use super::{Dynamics, ModelReport, Pass};
+use crate::checkpoint::Arrays;
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
-use crate::data::{Split, Standardizer, Transitions, check_holdout};
-use crate::nn::{Ensemble, Optimiser, Trace};
+use crate::data::{Split, Transitions, check_holdout};
+use crate::nn::{Ensemble, Optimiser, Trace, restore_parts, store_parts};
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-
-/// What the networks predict, always in standardized units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// s' − s: far from the data the prediction falls back to "nothing changes much".
-    Change,
-    /// s', as the paper writes it.
-    NextState,
-}
+use std::path::{Path, PathBuf};
 
 /// Settings of the model; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,10 +99,7 @@ impl BnnConfig {
             return Err(Error::setting("hidden", format!("{:?}", self.hidden), "widths of at least 1"));
         }
         check_holdout(self.holdout)?;
-        if self.target == Target::NextState && (self.reward || !self.angles.is_empty()) {
-            let expected = "\"change\" where the reward is learned or angles are declared";
-            return Err(Error::setting("target", "next-state", expected));
-        }
+        check_target(self.target, &self.angles, self.reward)?;
         positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
         positive("patience", f64::from(self.patience), self.patience > 0)?;
         positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
@@ -153,11 +143,7 @@ pub struct FitReport {
 #[derive(Debug)]
 pub struct Bnn {
     pub(super) config: BnnConfig,
-    pub(super) layout: Layout,
-    pub(super) views: Views,
-    pub(super) action_dim: usize,
-    pub(super) inputs: Standardizer,
-    pub(super) targets: Standardizer,
+    pub(super) frame: Frame,
     pub(super) ensemble: Ensemble,
     pub(super) head: Gaussian,
     pub(super) tau: Vec<f32>,
@@ -165,19 +151,8 @@ pub struct Bnn {
     pub(super) held_out: Split,
 }
 
-/// Predicted next states in the units of the state, each `[rows, state]` with states as trajectories carry them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
-    /// μ_Θ
-    pub mean: Vec<f32>,
-    /// σ_{Θ,e}, what the members disagree on.
-    pub epistemic_std: Vec<f32>,
-    /// σ_{Θ,a}, the noise they predict.
-    pub aleatoric_std: Vec<f32>,
-}
-
-/// Rows predicted at a time where a data set goes through the networks.
-const CHUNK: usize = 4096;
+/// The name under which a training is kept.
+const TRAINING: &str = "training";
 /// Held-out rows that are looked at while training.
 const VALIDATION_ROWS: usize = 5_000;
 
@@ -192,26 +167,16 @@ impl Bnn {
         progress: &dyn Progress,
     ) -> Result<Self> {
         config.validate()?;
-        let da = data.action_dim();
-        if let Some(index) = config.angles.iter().find(|&&index| index >= data.state_dim()) {
-            let expected = format!("entries of the state, which are 0 to {}", data.state_dim() - 1);
-            return Err(Error::setting("angles", index, expected));
-        }
-        let layout = Layout::of(data, &config.angles, config.reward);
-        let (seen, ds) = (layout.features() + da, layout.carried());
-        let train = || split.train.iter().map(|&row| row as usize);
-        let inputs = Standardizer::fit(seen, train, |row, out| input_row(&layout, data, row, out));
-        let targets =
-            Standardizer::fit(ds, train, |row, out| target_row(&layout, data, config.target, row, out));
+        let frame = Frame::fit(data, &split.train, config.target, &config.angles, config.reward)?;
+        let (seen, ds) = (frame.input_dim(), frame.state_dim());
         let widths = [&[seen], config.hidden.as_slice(), &[2 * ds]].concat();
         let shape = Shape::new(config.particles, widths, Activation::Relu)?;
         let mut model = Bnn {
-            config: BnnConfig { angles: layout.angles.iter().map(|a| a.index).collect(), ..config.clone() },
-            views: layout.views()?,
-            layout,
-            action_dim: da,
-            inputs,
-            targets,
+            config: BnnConfig {
+                angles: frame.layout.angles.iter().map(|a| a.index).collect(),
+                ..config.clone()
+            },
+            frame,
             ensemble: Ensemble::random(device, shape, stream.child("initialisation")),
             head: Gaussian { dims: ds, floor: config.std_floor },
             tau: vec![1.0; ds],
@@ -237,15 +202,9 @@ impl Bnn {
     /// A model with given networks, predicting changes in plain units: for tests whose answer is known.
     #[cfg(test)]
     pub(crate) fn by_hand(state_dim: usize, action_dim: usize, ensemble: Ensemble, std_floor: f32) -> Self {
-        let layout = Layout { observed: state_dim, angles: Vec::new(), reward: false };
-        let plain = |width: usize| Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
         Bnn {
             config: BnnConfig { particles: ensemble.shape.members, std_floor, ..Default::default() },
-            views: layout.views().unwrap(),
-            layout,
-            action_dim,
-            inputs: plain(state_dim + action_dim),
-            targets: plain(state_dim),
+            frame: Frame::plain(state_dim, action_dim, false),
             head: Gaussian { dims: state_dim, floor: std_floor },
             tau: vec![1.0; state_dim],
             report: FitReport {
@@ -273,10 +232,7 @@ impl Bnn {
         held_out: Split,
     ) -> Self {
         let mut model = Bnn::by_hand(state_dim + 1, action_dim, ensemble, std_floor);
-        model.layout = Layout { observed: state_dim, angles: Vec::new(), reward: true };
-        model.views = model.layout.views().unwrap();
-        let width = model.input_dim();
-        model.inputs = Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
+        model.frame = Frame::plain(state_dim, action_dim, true);
         model.held_out = held_out;
         model
     }
@@ -323,9 +279,23 @@ impl Bnn {
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
+        if let Some(saved) = progress.take_up(TRAINING)? {
+            saved.read(|arrays| {
+                restore_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), arrays)?;
+                self.report.validation_nll = arrays.get_exactly("validation_nll", members)?;
+                let steps: Vec<u32> = arrays.get_exactly("steps", 2)?;
+                (self.report.steps, last_improvement) = (steps[0], steps[1]);
+                Ok(())
+            })?;
+            optimiser.set_steps(device, self.report.steps);
+        }
         let fast = &device.fast();
-        let mut done = 0;
+        let mut done = self.report.steps;
         while done < config.steps {
+            if done.saturating_sub(last_improvement) >= config.patience {
+                self.report.stopped_early = true;
+                break;
+            }
             let steps = config.check_every.min(config.steps - done);
             fast.repeat(steps as usize, || {
                 fast.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
@@ -361,10 +331,13 @@ impl Bnn {
             let note = format!("held-out NLL {mean:.3}");
             progress.report("training", done as usize, config.steps as usize, &note);
             progress.figures("training", done as usize, &[("held-out NLL", mean)]);
-            if done - last_improvement >= config.patience {
-                self.report.stopped_early = true;
-                break;
-            }
+            progress.keep(TRAINING, || {
+                let mut arrays = Arrays::default();
+                store_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), &mut arrays);
+                arrays.put("validation_nll", &self.report.validation_nll);
+                arrays.put("steps", &[done, last_improvement]);
+                device.check().map(|()| arrays)
+            })?;
         }
         // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
         self.ensemble.params = best;
@@ -380,82 +353,6 @@ impl Bnn {
         self.report.calibration_error_after = after.collect();
     }
 
-    /// (s' − μ_Θ) / σ_Θ on logged rows, one list a dimension.
-    pub fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
-        self.residuals(device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
-    }
-
-    /// (s' − μ_Θ) / σ_{Θ,e} on logged rows, one list a dimension.
-    pub fn epistemic_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
-        self.residuals(device, data, rows, |epistemic, _| epistemic.sqrt())
-    }
-
-    fn residuals(
-        &self,
-        device: &Device,
-        data: &Transitions,
-        rows: &[u32],
-        unit: impl Fn(f32, f32) -> f32,
-    ) -> Vec<Vec<f32>> {
-        let ds = self.state_dim();
-        let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
-        for rows in rows.chunks(CHUNK) {
-            let (x, y) = self.standardized(device, data, rows);
-            let [mean, epistemic, aleatoric] = self.moments(device, &x, rows.len());
-            let y = device.download(&y);
-            for i in 0..y.len() {
-                residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
-            }
-        }
-        residuals
-    }
-
-    /// Moments of the next state at given states, as the data have them, and actions, on the host.
-    pub fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Prediction {
-        let (seen, ds, da) = (self.layout.observed, self.state_dim(), self.action_dim);
-        let rows = states.len() / seen;
-        let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
-        for first in (0..rows).step_by(CHUNK) {
-            let n = CHUNK.min(rows - first);
-            let x = self
-                .standardized_inputs(&states[first * seen..][..n * seen], &actions[first * da..][..n * da]);
-            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
-            for i in 0..n * ds {
-                let (offset, scale) = (self.targets.mean[i % ds], self.targets.std[i % ds]);
-                let state = &states[(first + i / ds) * seen..][..seen];
-                let from = state.get(i % ds).filter(|_| self.relative()).copied().unwrap_or(0.0);
-                prediction.mean.push(from + offset + scale * mean[i]);
-                prediction.epistemic_std.push(scale * epistemic[i].sqrt());
-                prediction.aleatoric_std.push(scale * aleatoric[i].sqrt());
-            }
-        }
-        prediction
-    }
-
-    /// What the networks see of states, as the data have them, and actions: `[rows, input]`.
-    pub(crate) fn standardized_inputs(&self, states: &[f32], actions: &[f32]) -> Vec<f32> {
-        let mut x = vec![0.0; states.len() / self.layout.observed * self.input_dim()];
-        let rows = states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
-        for ((state, action), x) in rows.zip(x.chunks_exact_mut(self.input_dim())) {
-            let (features, seen) = x.split_at_mut(self.layout.features());
-            self.layout.embed(state, features);
-            seen.copy_from_slice(action);
-        }
-        self.inputs.apply(&mut x);
-        x
-    }
-
-    /// Mean, epistemic and aleatoric variance in standardized units, on the host.
-    fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> [Vec<f32>; 3] {
-        let members = self.particles();
-        let mut output = device.zeros(members * rows * 2 * self.state_dim());
-        self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
-        let [mut mean, mut epistemic, mut aleatoric] =
-            std::array::from_fn(|_| device.zeros(rows * self.state_dim()));
-        device.moments(&self.head, members, &output, &mut mean, &mut epistemic, &mut aleatoric);
-        [mean, epistemic, aleatoric].map(|b| device.download(&b))
-    }
-
     /// Mean negative log-likelihood of each particle on standardized rows.
     fn mean_nll(&self, device: &Device, x: &Buffer, y: &Buffer) -> Vec<f64> {
         let rows = y.len() / self.state_dim();
@@ -468,15 +365,7 @@ impl Bnn {
 
     /// Standardized inputs `[rows, input]` and targets `[rows, state]` on the device.
     fn standardized(&self, device: &Device, data: &Transitions, rows: &[u32]) -> (Buffer, Buffer) {
-        let (width, ds) = (self.input_dim(), self.state_dim());
-        let mut x = vec![0.0; rows.len() * width];
-        let mut y = vec![0.0; rows.len() * ds];
-        for ((&row, x), y) in rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(ds)) {
-            input_row(&self.layout, data, row as usize, x);
-            target_row(&self.layout, data, self.config.target, row as usize, y);
-        }
-        self.inputs.apply(&mut x);
-        self.targets.apply(&mut y);
+        let (x, y) = self.frame.standardized(data, rows);
         (device.adopt(x), device.adopt(y))
     }
 
@@ -484,81 +373,87 @@ impl Bnn {
     pub fn particles(&self) -> usize {
         self.ensemble.shape.members
     }
-    /// Length of a state as trajectories carry it: that of the data and, where the reward is learned, one more.
-    pub fn state_dim(&self) -> usize {
-        self.layout.carried()
-    }
-    /// Numbers that the networks see of a state and an action.
-    pub fn input_dim(&self) -> usize {
-        self.layout.features() + self.action_dim
-    }
-    /// What the coordinates of states are.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    pub(crate) fn views(&self) -> &Views {
-        &self.views
-    }
-    /// Length of an action.
-    pub fn action_dim(&self) -> usize {
-        self.action_dim
-    }
-    /// τ per dimension.
-    pub fn tau(&self) -> &[f32] {
-        &self.tau
-    }
     /// What happened in training and calibration.
     pub fn report(&self) -> &FitReport {
         &self.report
-    }
-    /// Rows of the data that the networks were not trained on; its list of training rows is empty.
-    pub fn held_out(&self) -> &Split {
-        &self.held_out
-    }
-    /// An error if these cannot be the data that the model was fitted on.
-    pub fn check_data(&self, data: &Transitions) -> Result<()> {
-        let n: usize = self.report.rows.iter().sum();
-        if n != data.len() {
-            return Err(Error::Mismatch(format!(
-                "the model was fitted on {n} transitions, these data have {}; its uncertainty is calibrated on rows \
-                 held out of its own data",
-                data.len()
-            )));
-        }
-        Ok(())
     }
     /// The networks.
     pub fn ensemble(&self) -> &Ensemble {
         &self.ensemble
     }
-    /// How their outputs become Gaussians.
-    pub fn head(&self) -> &Gaussian {
+}
+
+impl Dynamics for Bnn {
+    fn frame(&self) -> &Frame {
+        &self.frame
+    }
+    fn members(&self) -> usize {
+        self.particles()
+    }
+    fn head(&self) -> &Gaussian {
         &self.head
     }
-    /// Units of the inputs (state, action).
-    pub fn inputs(&self) -> &Standardizer {
-        &self.inputs
+    fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
+        self.ensemble.infer(device, input, rows, output);
     }
-    /// Units of the targets.
-    pub fn targets(&self) -> &Standardizer {
-        &self.targets
+    fn pass<'a>(&'a self, device: &Device, rows: usize) -> Box<dyn Pass + 'a> {
+        Box::new(NetworksPass {
+            ensemble: &self.ensemble,
+            trace: Trace::new(device, &self.ensemble.shape, rows),
+            d_inputs: device.zeros(self.particles() * rows * self.input_dim()),
+        })
     }
-    /// Whether predictions are changes of the state.
-    pub fn relative(&self) -> bool {
-        self.config.target == Target::Change
+    fn has_particles(&self) -> bool {
+        true
+    }
+    fn on_device(&self, device: &Device) -> bool {
+        device.holds(&self.ensemble.params)
+    }
+    fn tau(&self) -> &[f32] {
+        &self.tau
+    }
+    fn held_out(&self) -> &Split {
+        &self.held_out
+    }
+    fn data_rows(&self) -> usize {
+        self.report.rows.iter().sum()
+    }
+    fn fit_report(&self) -> ModelReport {
+        ModelReport::Bnn(self.report.clone())
+    }
+    fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+        self.to_files(device, folder)
     }
 }
 
-fn input_row(layout: &Layout, data: &Transitions, row: usize, out: &mut [f32]) {
-    let (features, action) = out.split_at_mut(layout.features());
-    layout.embed(data.state(row), features);
-    action.copy_from_slice(data.action(row));
+/// What the next training steps build on, by name.
+fn kept_parts<'b>(
+    ensemble: &'b mut Ensemble,
+    best: &'b mut Buffer,
+    optimiser: &'b mut Optimiser,
+) -> [(&'static str, &'b mut Buffer); 4] {
+    let [mean, square] = optimiser.moments();
+    [("params", &mut ensemble.params), ("best", best), ("adam.mean", mean), ("adam.square", square)]
 }
 
-fn target_row(layout: &Layout, data: &Transitions, target: Target, row: usize, out: &mut [f32]) {
-    match target {
-        Target::Change => layout.change(data, row, out),
-        Target::NextState => out.copy_from_slice(data.next_state(row)),
+/// A pass through all networks.
+struct NetworksPass<'a> {
+    ensemble: &'a Ensemble,
+    trace: Trace,
+    d_inputs: Buffer,
+}
+
+impl Pass for NetworksPass<'_> {
+    fn forward(&mut self, device: &Device, inputs: &Buffer) {
+        self.ensemble.forward(device, Input::Shared(inputs), &mut self.trace);
+    }
+    fn output(&mut self) -> (&Buffer, &mut Buffer) {
+        self.trace.output()
+    }
+    fn backward(&mut self, device: &Device, inputs: &Buffer) -> &Buffer {
+        let d_inputs = Some(&mut self.d_inputs);
+        self.ensemble.backward(device, Input::Shared(inputs), &mut self.trace, None, d_inputs);
+        &self.d_inputs
     }
 }
 

@@ -2,8 +2,191 @@
 
 pub mod bnn;
 pub mod calibration;
+mod frame;
+pub mod gp;
 mod layout;
 mod model_files;
 
-pub use bnn::{Bnn, BnnConfig, FitReport, Prediction, Target};
+pub use bnn::{Bnn, BnnConfig, FitReport};
+pub use frame::{Frame, Target};
+pub use gp::{Gp, GpConfig, GpReport};
 pub use layout::{Angle, Layout};
+pub use model_files::load;
+
+use crate::compute::{Buffer, Device, Gaussian, Input};
+use crate::data::{Split, Transitions};
+use crate::{Error, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// A learned model, as rollouts, adversaries and estimates see it.
+///
+/// What it predicts of a row is told by a few Gaussians, its members: μ and σ_e are the mean and the deviation of their
+/// means, σ²_a is the mean of their variances. The networks of a [`Bnn`] are members by themselves; those of a [`Gp`]
+/// are only the two sides of its confidence interval, which nothing can follow.
+pub trait Dynamics: std::fmt::Debug + Sync {
+    /// Coordinates and units.
+    fn frame(&self) -> &Frame;
+    /// Number of members.
+    fn members(&self) -> usize;
+    /// How their outputs become Gaussians.
+    fn head(&self) -> &Gaussian;
+    /// All members' outputs `[members, rows, 2·state]`, from standardized (s, a).
+    fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer);
+    /// The same for `rows` rows, so that it can be differentiated.
+    fn pass<'a>(&'a self, device: &Device, rows: usize) -> Box<dyn Pass + 'a>;
+    /// Whether a member is a possible dynamics, which an adversary can choose and a trajectory can follow.
+    fn has_particles(&self) -> bool;
+    /// Whether it computes on that device; one that does not need the host in every step.
+    fn on_device(&self, device: &Device) -> bool;
+    /// τ per dimension.
+    fn tau(&self) -> &[f32];
+    /// Rows of the data that the model was not trained on; its list of training rows is empty.
+    fn held_out(&self) -> &Split;
+    /// Number of rows of the data that it was fitted on, with those that were held out.
+    fn data_rows(&self) -> usize;
+    /// What happened in the fit.
+    fn fit_report(&self) -> ModelReport;
+    /// The files that keep it in a folder, for a caller to write; [`load`] reads them.
+    fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>>;
+
+    /// Itself, where it is a Gaussian process, of which there is a theory.
+    fn as_gp(&self) -> Option<&Gp> {
+        None
+    }
+    /// Length of a state as trajectories carry it.
+    fn state_dim(&self) -> usize {
+        self.frame().state_dim()
+    }
+    /// Length of an action.
+    fn action_dim(&self) -> usize {
+        self.frame().action_dim
+    }
+    /// Numbers that the model sees of a state and an action.
+    fn input_dim(&self) -> usize {
+        self.frame().input_dim()
+    }
+    /// What the coordinates of states are.
+    fn layout(&self) -> &Layout {
+        &self.frame().layout
+    }
+
+    /// An error if these cannot be the data that the model was fitted on.
+    fn check_data(&self, data: &Transitions) -> Result<()> {
+        let n = self.data_rows();
+        if n != data.len() {
+            return Err(Error::Mismatch(format!(
+                "the model was fitted on {n} transitions, these data have {}; its uncertainty is calibrated on rows \
+                 held out of its own data",
+                data.len()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Moments of the next state at given states, as the data have them, and actions, on the host.
+    fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Prediction {
+        let frame = self.frame();
+        let (seen, ds, da) = (frame.layout.observed, frame.state_dim(), frame.action_dim);
+        let rows = states.len() / seen;
+        let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
+        for first in (0..rows).step_by(CHUNK) {
+            let n = CHUNK.min(rows - first);
+            let x = frame
+                .standardized_inputs(&states[first * seen..][..n * seen], &actions[first * da..][..n * da]);
+            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
+            for i in 0..n * ds {
+                let (offset, scale) = (frame.targets.mean[i % ds], frame.targets.std[i % ds]);
+                let state = &states[(first + i / ds) * seen..][..seen];
+                let from = state.get(i % ds).filter(|_| frame.relative()).copied().unwrap_or(0.0);
+                prediction.mean.push(from + offset + scale * mean[i]);
+                prediction.epistemic_std.push(scale * epistemic[i].sqrt());
+                prediction.aleatoric_std.push(scale * aleatoric[i].sqrt());
+            }
+        }
+        prediction
+    }
+
+    /// (s' − μ) / σ on logged rows, one list a dimension.
+    fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        residuals(self, device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
+    }
+
+    /// (s' − μ) / σ_e on logged rows, one list a dimension.
+    fn epistemic_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+        residuals(self, device, data, rows, |epistemic, _| epistemic.sqrt())
+    }
+
+    /// Mean, epistemic and aleatoric variance in standardized units, on the host.
+    fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> [Vec<f32>; 3] {
+        let (members, ds) = (self.members(), self.state_dim());
+        let mut output = device.zeros(members * rows * 2 * ds);
+        self.infer(device, Input::Shared(x), rows, &mut output);
+        let [mut mean, mut epistemic, mut aleatoric] = std::array::from_fn(|_| device.zeros(rows * ds));
+        device.moments(self.head(), members, &output, &mut mean, &mut epistemic, &mut aleatoric);
+        [mean, epistemic, aleatoric].map(|b| device.download(&b))
+    }
+}
+
+/// A forward pass of a model that can be differentiated by its inputs.
+pub trait Pass {
+    /// From standardized (s, a) `[rows, input]`.
+    fn forward(&mut self, device: &Device, inputs: &Buffer);
+    /// The members' outputs `[members, rows, 2·state]` and, beside them, the place for dL/d(output).
+    fn output(&mut self) -> (&Buffer, &mut Buffer);
+    /// dL/d(inputs), one or more parts `[rows, input]` whose sum it is.
+    fn backward(&mut self, device: &Device, inputs: &Buffer) -> &Buffer;
+}
+
+/// Predicted next states in the units of the state, each `[rows, state]` with states as trajectories carry them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// μ
+    pub mean: Vec<f32>,
+    /// σ_e, what the model does not know.
+    pub epistemic_std: Vec<f32>,
+    /// σ_a, the noise of the transitions.
+    pub aleatoric_std: Vec<f32>,
+}
+
+/// What happened in the fit of a model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ModelReport {
+    /// Training and calibration of networks.
+    Bnn(FitReport),
+    /// Hyper-parameters and data of Gaussian processes.
+    Gp(GpReport),
+}
+
+impl ModelReport {
+    /// The name of the kind of model.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ModelReport::Bnn(_) => "bnn",
+            ModelReport::Gp(_) => "gp",
+        }
+    }
+}
+
+/// Rows predicted at a time where a data set goes through the model.
+const CHUNK: usize = 4096;
+
+fn residuals(
+    model: &(impl Dynamics + ?Sized),
+    device: &Device,
+    data: &Transitions,
+    rows: &[u32],
+    unit: impl Fn(f32, f32) -> f32,
+) -> Vec<Vec<f32>> {
+    let ds = model.state_dim();
+    let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
+    for rows in rows.chunks(CHUNK) {
+        let (x, y) = model.frame().standardized(data, rows);
+        let [mean, epistemic, aleatoric] = model.moments(device, &device.adopt(x), rows.len());
+        for i in 0..y.len() {
+            residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
+        }
+    }
+    residuals
+}

@@ -1,6 +1,9 @@
 //! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`.
 
+use super::Dynamics;
 use super::bnn::{Bnn, BnnConfig, FitReport};
+use super::frame::Frame;
+use super::gp::{self, Gp};
 use super::layout::Layout;
 use crate::compute::{Device, Gaussian, Shape};
 use crate::data::{Split, Standardizer};
@@ -12,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "hambo/bnn/1";
-const DESCRIPTION: &str = "model.json";
-const TENSORS: &str = "model.safetensors";
+pub(super) const DESCRIPTION: &str = "model.json";
+pub(super) const TENSORS: &str = "model.safetensors";
 const PARAMS: &str = "params";
 
 #[derive(Serialize, Deserialize)]
@@ -35,21 +38,20 @@ struct Description {
 impl Bnn {
     /// Writes `model.json` and `model.safetensors` into `folder`, which must exist: both or none.
     pub fn save(&self, device: &Device, folder: &Path) -> Result<()> {
-        write_together(&self.files(device, folder)?)
+        write_together(&self.to_files(device, folder)?)
     }
 
-    /// What [`Bnn::save`] writes, for a caller who has more to write with it.
-    pub fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    pub(super) fn to_files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let shape = &self.ensemble.shape;
         let description = Description {
             schema: SCHEMA.to_owned(),
             config: self.config.clone(),
-            layout: self.layout.clone(),
-            action_dim: self.action_dim,
+            layout: self.frame.layout.clone(),
+            action_dim: self.frame.action_dim,
             shape: shape.clone(),
             head: self.head,
-            inputs: self.inputs.clone(),
-            targets: self.targets.clone(),
+            inputs: self.frame.inputs.clone(),
+            targets: self.frame.targets.clone(),
             tau: self.tau.clone(),
             report: self.report.clone(),
             held_out: self.held_out.clone(),
@@ -131,29 +133,21 @@ impl Bnn {
 
         let path = folder.join(TENSORS);
         let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
-        let damaged =
-            |e: SafeTensorError| Error::file(&path, format!("not a safetensors file, or a damaged one: {e}"));
-        let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
-        let tensor = tensors.tensor(PARAMS).map_err(damaged)?;
-        let expected = [shape.members, shape.parameters()];
-        if tensor.dtype() != Dtype::F32 || tensor.shape() != expected {
-            return Err(Error::file(
-                &path,
-                format!("{PARAMS} is {:?} {:?}, expected F32 {expected:?}", tensor.dtype(), tensor.shape()),
-            ));
-        }
-        let params: Vec<f32> =
-            tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        if !finite(&params) {
-            return Err(Error::file(&path, format!("{PARAMS} holds values that are not finite")));
+        let params = read_tensor(&path, &bytes, PARAMS, shape.parameters())?;
+        if params.len() != shape.members * shape.parameters() {
+            let found = params.len() / shape.parameters();
+            return Err(Error::file(&path, format!("{PARAMS} has {found} rows, expected {}", shape.members)));
         }
         Ok(Bnn {
+            frame: Frame {
+                layout: d.layout,
+                views,
+                action_dim: d.action_dim,
+                target: d.config.target,
+                inputs: d.inputs,
+                targets: d.targets,
+            },
             config: d.config,
-            views,
-            layout: d.layout,
-            action_dim: d.action_dim,
-            inputs: d.inputs,
-            targets: d.targets,
             ensemble: Ensemble { params: device.adopt(shape.spread(&params)), shape },
             head: d.head,
             tau: d.tau,
@@ -161,4 +155,34 @@ impl Bnn {
             held_out: d.held_out,
         })
     }
+}
+
+/// A matrix of finite numbers with rows of that width from the bytes of a safetensors file.
+pub(super) fn read_tensor(path: &Path, bytes: &[u8], name: &str, width: usize) -> Result<Vec<f32>> {
+    let damaged =
+        |e: SafeTensorError| Error::file(path, format!("not a safetensors file, or a damaged one: {e}"));
+    let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    let tensor = tensors.tensor(name).map_err(damaged)?;
+    if tensor.dtype() != Dtype::F32 || tensor.shape().len() != 2 || tensor.shape()[1] != width {
+        let found = format!("{name} is {:?} {:?}", tensor.dtype(), tensor.shape());
+        return Err(Error::file(path, format!("{found}, expected F32 with rows of {width}")));
+    }
+    let values: Vec<f32> =
+        tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    match values.iter().all(|x| x.is_finite()) {
+        true => Ok(values),
+        false => Err(Error::file(path, format!("{name} holds values that are not finite"))),
+    }
+}
+
+/// Reads a fitted model, whatever its kind.
+pub fn load(device: &Device, folder: &Path) -> Result<Box<dyn Dynamics>> {
+    let path = folder.join(DESCRIPTION);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+    let description: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(&path, format!("does not describe a fitted model: {e}")))?;
+    Ok(match description["schema"].as_str() {
+        Some(gp::SCHEMA) => Box::new(Gp::load(folder)?),
+        _ => Box::new(Bnn::load(device, folder)?),
+    })
 }

@@ -1,5 +1,6 @@
 //! Ensembles of MLPs with their training state.
 
+use crate::checkpoint::Arrays;
 use crate::compute::{Adam, Buffer, Counter, Device, Input, Shape, Svgd};
 use crate::rng::Stream;
 
@@ -130,4 +131,25 @@ impl Optimiser {
             &mut self.moments,
         );
     }
+}
+
+/// Copies buffers to arrays of their names.
+pub(crate) fn store_parts<'b>(
+    device: &Device,
+    parts: impl IntoIterator<Item = (&'static str, &'b mut Buffer)>,
+    arrays: &mut Arrays,
+) {
+    parts.into_iter().for_each(|(name, part)| arrays.put(name, &device.download(part)));
+}
+
+/// The same back, into buffers of the same lengths.
+pub(crate) fn restore_parts<'b>(
+    device: &Device,
+    parts: impl IntoIterator<Item = (&'static str, &'b mut Buffer)>,
+    arrays: &Arrays,
+) -> std::result::Result<(), String> {
+    for (name, part) in parts {
+        *part = device.adopt(arrays.get_exactly(name, part.len())?);
+    }
+    Ok(())
 }

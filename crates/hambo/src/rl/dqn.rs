@@ -160,6 +160,23 @@ impl Dqn {
         self.optimiser.step(device, &mut self.networks.params, &self.gradient);
     }
 
+    /// Everything that updates change and later ones build on, by name; with [`Dqn::set_updates`] enough to go on
+    /// elsewhere with the same bits.
+    pub fn parts(&mut self) -> [(&'static str, &mut Buffer); 4] {
+        let [mean, square] = self.optimiser.moments();
+        [
+            ("networks", &mut self.networks.params),
+            ("target_networks", &mut self.target_networks.params),
+            ("adam.mean", mean),
+            ("adam.square", square),
+        ]
+    }
+
+    /// Goes on as if `updates` updates had been made.
+    pub fn set_updates(&mut self, device: &Device, updates: u32) {
+        self.optimiser.set_steps(device, updates);
+    }
+
     /// Sum of the networks' mean squared errors in the last update, before its step. Waits for the device.
     pub fn loss(&self, device: &Device) -> f64 {
         device.download(&self.losses).iter().sum()

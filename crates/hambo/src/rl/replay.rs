@@ -147,6 +147,19 @@ impl<A: Number> Replay<A> {
         self.len() == 0
     }
 
+    /// What was stored, with the numbers of a row; actions apart.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn columns(&mut self) -> ([(&'static str, usize, &mut Buffer); 4], (usize, &mut Buffer<A>)) {
+        let w = self.widths;
+        let numbers = [
+            ("observations", w.observation, &mut self.observations),
+            ("contexts", w.context, &mut self.contexts),
+            ("rewards", 1, &mut self.rewards),
+            ("continues", 1, &mut self.continues),
+        ];
+        (numbers, (w.action, &mut self.actions))
+    }
+
     /// The stored rewards, row by row.
     pub fn rewards(&self) -> &Buffer {
         &self.rewards

@@ -197,6 +197,9 @@ impl Sac {
         let (batch, rows) = (&self.batch, self.settings.batch);
         let input = Input::Shared(&batch.next_observations);
         self.actor.infer(device, input, rows, &mut self.next_output);
+        // What `improve_actor` begins with: on a GPU one of these passes leaves room for the other.
+        let seen = Input::Shared(&batch.observations);
+        device.beside(|| self.actor.forward(device, seen, &mut self.actor_trace));
         device.squash(&self.next_output, &self.noise[1], &mut self.actions, &mut self.log_probs);
         let Widths { observation, context, action } = self.widths;
         device.join(
@@ -242,7 +245,6 @@ impl Sac {
         let Widths { observation, context, action } = self.widths;
         let batch = &self.batch;
         let seen = Input::Shared(&batch.observations);
-        self.actor.forward(device, seen, &mut self.actor_trace);
         let (output, d_output) = self.actor_trace.output();
         device.squash(output, &self.noise[0], &mut self.actions, &mut self.log_probs);
         device.join(

@@ -84,14 +84,14 @@ impl Choice {
             }
         };
         let exploration = stream.child("exploration");
-        device.choose(values, model.particles(), chooser.exploration, exploration, time, members);
+        device.choose(values, model.members(), chooser.exploration, exploration, time, members);
     }
 }
 
 impl Ahead {
     fn new(world: &World<'_>, networks: &Ensemble, rows: usize) -> Self {
         let World { device, model, .. } = *world;
-        let (ds, da, members) = (model.state_dim(), model.action_dim(), model.particles());
+        let (ds, da, members) = (model.state_dim(), model.action_dim(), model.members());
         let room = |width: usize| device.zeros(members * rows * width);
         Ahead {
             senses: world.senses(members * rows),
@@ -114,7 +114,7 @@ impl Ahead {
     fn score(&mut self, world: &World<'_>, networks: &Ensemble, reward_scale: f32, now: &Now<'_>) -> &Buffer {
         let World { device, model, .. } = *world;
         let (states, actions) = (now.states.len(), now.actions.len());
-        for member in 0..model.particles() {
+        for member in 0..model.members() {
             device.copy_part(now.states, 0, &mut self.states, member * states, states);
             device.copy_part(now.actions, 0, &mut self.actions, member * actions, actions);
         }
@@ -135,7 +135,7 @@ impl Ahead {
             (&world.next_discounts, now.time),
             [&self.rewards, &self.ended],
             &self.values,
-            model.particles(),
+            model.members(),
             &mut self.scores,
         );
         &self.scores

@@ -7,8 +7,9 @@ mod choice;
 
 pub use choice::Chooser;
 
+use crate::checkpoint::Arrays;
 use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
-use crate::dynamics::Bnn;
+use crate::dynamics::{Dynamics, Frame};
 use crate::expression::Program;
 use crate::hallucination::{ConfidenceSet, Continuous};
 use crate::nn::Ensemble;
@@ -99,6 +100,26 @@ impl Returns {
         self.select((0..n).map(|l| l % members * n + l).collect())
     }
 
+    /// As it is kept in case that the work is interrupted.
+    pub(crate) fn stored(&self) -> Arrays {
+        let mut arrays = Arrays::default();
+        let flags = |which: &[bool]| which.iter().map(|&yes| u32::from(yes)).collect::<Vec<u32>>();
+        arrays.put("values", &self.values);
+        arrays.put("diverged", &flags(&self.diverged));
+        arrays.put("far", &flags(&self.far));
+        arrays
+    }
+
+    /// The same back.
+    pub(crate) fn restore(arrays: &Arrays) -> std::result::Result<Self, String> {
+        let values: Vec<f32> = arrays.get("values")?;
+        let flags = |name: &str| {
+            let flags: Vec<u32> = arrays.get_exactly(name, values.len())?;
+            Ok::<_, String>(flags.into_iter().map(|flag| flag != 0).collect())
+        };
+        Ok(Returns { diverged: flags("diverged")?, far: flags("far")?, values })
+    }
+
     fn select(&self, rows: Vec<usize>) -> Returns {
         Returns {
             values: rows.iter().map(|&i| self.values[i]).collect(),
@@ -111,7 +132,7 @@ impl Returns {
 /// Rolls the policy out from `starts` `[rows, state]`.
 pub fn rollout(
     device: &Device,
-    model: &Bnn,
+    model: &dyn Dynamics,
     setting: &Setting<'_>,
     propagation: Propagation<'_>,
     starts: &[f32],
@@ -150,7 +171,7 @@ impl Propagation<'_> {
 /// Model, task and policy with what they need on the device.
 pub(crate) struct World<'a> {
     pub device: &'a Device,
-    pub model: &'a Bnn,
+    pub model: &'a dyn Dynamics,
     pub setting: Setting<'a>,
     /// Mean and deviation of the networks' inputs.
     pub units_in: [Buffer; 2],
@@ -182,16 +203,17 @@ pub(crate) struct Senses {
 }
 
 impl<'a> World<'a> {
-    pub fn new(device: &'a Device, model: &'a Bnn, setting: Setting<'a>) -> Self {
+    pub fn new(device: &'a Device, model: &'a dyn Dynamics, setting: Setting<'a>) -> Self {
         let over_steps = |value: &dyn Fn(usize) -> f64| {
             (0..=setting.horizon).map(|t| value(t) as f32).collect::<Vec<f32>>()
         };
+        let Frame { inputs, targets, .. } = model.frame();
         World {
             device,
             model,
             setting,
-            units_in: [device.upload(&model.inputs().mean), device.upload(&model.inputs().std)],
-            units_out: [device.upload(&model.targets().std), device.upload(&model.targets().mean)],
+            units_in: [device.upload(&inputs.mean), device.upload(&inputs.std)],
+            units_out: [device.upload(&targets.std), device.upload(&targets.mean)],
             bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
             reward: setting.task.reward.widened(model.state_dim()),
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
@@ -208,7 +230,7 @@ impl<'a> World<'a> {
 
     /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
     pub fn repeat(&self, times: usize, mut step: impl FnMut()) {
-        match self.setting.policy.on_device() {
+        match self.setting.policy.on_device() && self.model.on_device(self.device) {
             true => self.device.repeat(times, step),
             false => (0..times).for_each(|_| step()),
         }
@@ -216,7 +238,7 @@ impl<'a> World<'a> {
 
     /// Room to see that many states.
     pub fn senses(&self, rows: usize) -> Senses {
-        let views = self.model.views();
+        let views = &self.model.frame().views;
         let room = |view: &Option<Program>| {
             self.device.zeros(view.as_ref().map_or(0, |program| rows * program.outputs().len()))
         };
@@ -231,7 +253,7 @@ impl<'a> World<'a> {
 
     /// a = π(s), within the bounds; with the policy's luck of the step, or its mean.
     pub fn act(&self, states: &Buffer, senses: &mut Senses, noise: Option<&Noise>, actions: &mut Buffer) {
-        let seen = self.see(&self.model.views().observation, states, &mut senses.observation);
+        let seen = self.see(&self.model.frame().views.observation, states, &mut senses.observation);
         match noise {
             Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
             None => self.setting.policy.act(self.device, seen, actions),
@@ -250,7 +272,7 @@ impl<'a> World<'a> {
     ) {
         let (device, policy) = (self.device, self.setting.policy);
         device.clamp_gradient(&self.bounds[0], &self.bounds[1], actions, d_actions);
-        let Some(observation) = &self.model.views().observation else {
+        let Some(observation) = &self.model.frame().views.observation else {
             return policy.draw_back(device, states, noise, d_actions, d_states);
         };
         device.evaluate(observation, states, &self.nothing, &self.nothing, &mut senses.observation);
@@ -262,7 +284,7 @@ impl<'a> World<'a> {
     /// The networks' inputs: (s, a) standardized, with angles embedded.
     pub fn inputs(&self, states: &Buffer, actions: &Buffer, senses: &mut Senses, inputs: &mut Buffer) {
         let [mean, std] = &self.units_in;
-        let seen = self.see(&self.model.views().features, states, &mut senses.features);
+        let seen = self.see(&self.model.frame().views.features, states, &mut senses.features);
         let widths = (self.model.layout().features(), self.model.action_dim());
         self.device.standardize((seen, widths.0), (actions, widths.1), mean, std, inputs);
     }
@@ -277,7 +299,7 @@ impl<'a> World<'a> {
     ) {
         let (device, std) = (self.device, &self.units_in[1]);
         let widths = (self.model.layout().features(), self.model.action_dim());
-        let Some(features) = &self.model.views().features else {
+        let Some(features) = &self.model.frame().views.features else {
             return device.standardize_gradient(d_inputs, std, (d_states, widths.0), (d_actions, widths.1));
         };
         let d_seen = &mut senses.d_features;
@@ -296,9 +318,9 @@ impl<'a> World<'a> {
         next: &mut Buffer,
     ) {
         let (model, device, [scale, offset]) = (self.model, self.device, &self.units_out);
-        let (members, relative) = (model.particles(), model.relative());
+        let (members, relative) = (model.members(), model.frame().relative());
         device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
-        if let Some(settled) = &model.views().settled {
+        if let Some(settled) = &model.frame().views.settled {
             device.evaluate(settled, next, &self.nothing, &self.nothing, &mut senses.settled);
             device.copy(&senses.settled, next);
         }
@@ -351,14 +373,14 @@ impl<'a> Rollout<'a> {
         let World { device, model, .. } = *world;
         let (ds, da) = (model.state_dim(), model.action_dim());
         let groups = match propagation {
-            Propagation::EachMember => model.particles(),
+            Propagation::EachMember => model.members(),
             Propagation::Shifted(adversary) => adversary.networks.shape.members,
             _ => 1,
         };
         let each = starts.len() / model.layout().observed;
         let rows = groups * each;
         let outputs =
-            if matches!(propagation, Propagation::EachMember) { rows } else { model.particles() * rows };
+            if matches!(propagation, Propagation::EachMember) { rows } else { model.members() * rows };
         let reach = match propagation {
             Propagation::Shifted(adversary) => adversary.set.reach.as_slice(),
             Propagation::Explored(explorer) => &explorer.set.reach,
@@ -406,10 +428,10 @@ impl<'a> Rollout<'a> {
         self.world.act(&self.states, &mut self.senses, Some(&self.policy_noise), &mut self.actions);
         self.world.inputs(&self.states, &self.actions, &mut self.senses, &mut self.inputs);
         let (input, rows) = match self.propagation {
-            Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.particles()),
+            Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.members()),
             _ => (Input::Shared(&self.inputs), self.rows),
         };
-        model.ensemble().infer(device, input, rows, &mut self.outputs);
+        model.infer(device, input, rows, &mut self.outputs);
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
         if !matches!(self.propagation, Propagation::Mean) {
@@ -423,7 +445,7 @@ impl<'a> Rollout<'a> {
                 device.uniform_indices(
                     stream.child("member"),
                     &self.time,
-                    model.particles(),
+                    model.members(),
                     &mut self.members,
                 );
                 Step::Chosen { members: &self.members, noise }
@@ -502,7 +524,7 @@ impl<'a> Rollout<'a> {
     pub fn returns(&self, device: &Device) -> Returns {
         let status = device.download(&self.status);
         let model = self.world.model;
-        let (units, mut features) = (model.inputs(), vec![0.0; model.layout().features()]);
+        let (units, mut features) = (&model.frame().inputs, vec![0.0; model.layout().features()]);
         let mut far = |state: &[f32]| {
             model.layout().embed(state, &mut features);
             let mut units = features.iter().zip(&units.mean).zip(&units.std);

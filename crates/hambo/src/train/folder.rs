@@ -1,13 +1,13 @@
 //! A training on disk.
 
 use super::{Point, TrainConfig, Training};
-use crate::files::{with_sorted_header, write_together};
+use crate::checkpoint::Arrays;
+use crate::files::write_together;
+use crate::nn::{restore_parts, store_parts};
 use crate::policy::Policy;
 use crate::rl::Transition;
 use crate::{Error, Result};
-use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -76,19 +76,10 @@ impl Training<'_> {
             points: points.to_vec(),
         };
         let text = serde_json::to_string(&description).map_err(|e| Error::file(&path, e.to_string()))?;
-        let header = [("format", FORMAT.to_owned()), ("training", text)];
-        let header: HashMap<String, String> = header.map(|(k, v)| (k.to_owned(), v)).into();
-        let device = self.device;
-        let bytes = |values: Vec<f32>| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let parts = self.sac.parts().map(|(name, part)| (name, bytes(device.download(part))));
-        let views: std::result::Result<Vec<_>, _> = parts
-            .iter()
-            .map(|(name, data)| Ok((*name, TensorView::new(Dtype::F32, vec![data.len() / 4], data)?)))
-            .collect();
-        let file = views
-            .and_then(|views| safetensors::serialize(views, Some(header)))
-            .map_err(|e: SafeTensorError| Error::file(&path, e.to_string()))?;
-        folder.write(STATE, with_sorted_header(file))
+        let mut arrays = Arrays::default();
+        store_parts(self.device, self.sac.parts(), &mut arrays);
+        let file = arrays.to_file(&[("format", FORMAT), ("training", &text)]);
+        folder.write(STATE, file.map_err(|problem| Error::file(&path, problem))?)
     }
 
     /// Takes up what was saved in the folder, if anything was: the step it stood at.
@@ -110,9 +101,7 @@ impl Training<'_> {
 
     /// Copies the networks, and returns the rest. The file is not trusted.
     fn read_state(&mut self, bytes: &[u8]) -> std::result::Result<Description, String> {
-        let damaged = |e: SafeTensorError| format!("not a safetensors file, or a damaged one: {e}");
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-        let header = metadata.metadata().clone().unwrap_or_default();
+        let (arrays, header) = Arrays::from_file(bytes)?;
         if header.get("format").map(String::as_str) != Some(FORMAT) {
             return Err(format!("`format` in its header is {:?}: expected {FORMAT:?}", header.get("format")));
         }
@@ -129,19 +118,11 @@ impl Training<'_> {
         if description.updates as usize != self.config.updates(description.steps) {
             return Err(format!("{} updates after {} steps", description.updates, description.steps));
         }
-        let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        restore_parts(self.device, self.sac.parts(), &arrays)?;
         for (name, part) in self.sac.parts() {
-            let tensor = tensors.tensor(name).map_err(damaged)?;
-            if tensor.dtype() != Dtype::F32 || tensor.shape() != [part.len()] {
-                let found = (tensor.dtype(), tensor.shape());
-                return Err(format!("`{name}` is {found:?}: expected F32 [{}]", part.len()));
-            }
-            let values = tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-            let values: Vec<f32> = values.collect();
-            if !values.iter().all(|x| x.is_finite()) {
+            if !self.device.download(part).iter().all(|x| x.is_finite()) {
                 return Err(format!("`{name}` holds numbers that are not finite"));
             }
-            *part = self.device.adopt(values);
         }
         Ok(description)
     }

@@ -1,6 +1,6 @@
 //! A walk on the integers whose worst switching adversary is known by dynamic programming.
 
-use super::super::{DqnConfig, SearchConfig, SearchReport, search_members};
+use super::super::{DqnConfig, Learning, SearchConfig, SearchReport, search_members};
 use super::no_data;
 use crate::compute::{Activation, Device, Shape};
 use crate::dynamics::Bnn;
@@ -69,7 +69,7 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
     let stream = Stream::new(5);
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, config, &data, stream, &()).unwrap().1
+        search_members(&world, config, &data, stream, (&(), "")).unwrap().1
     });
     // The same starts as the search is measured on.
     let starts = task.initial.sample(config.evaluation, &data, stream.child("fixed starts")).unwrap();
@@ -78,16 +78,18 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
 }
 
 fn config() -> SearchConfig {
-    let dqn = DqnConfig {
+    let learning = Learning {
         rounds: 8,
         episodes: 200,
         updates: 500,
         batch: 128,
         hidden: vec![48, 48],
-        polyak: 0.05,
         ..Default::default()
     };
-    SearchConfig { dqn, ..Default::default() }
+    SearchConfig {
+        dqn: DqnConfig { learning, polyak: 0.05, exploration_rounds: 8, ..Default::default() },
+        ..Default::default()
+    }
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn dqn_finds_the_worst_switching_of_a_chain() {
 fn switching_is_never_above_the_worst_particle() {
     let mut config = config();
     for rounds in [0, 1] {
-        (config.dqn.rounds, config.dqn.updates) = (rounds, 1);
+        (config.dqn.learning.rounds, config.dqn.learning.updates) = (rounds, 1);
         let (report, _) = search(&[1.0, -1.0, 0.0], &config);
         assert!(report.lowest <= report.lowest_of("constant"));
         assert_eq!(report.candidates.len(), 3 + 2 * rounds);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::adversary::size::confidence_set;
-use crate::adversary::{Beta, search_members};
+use crate::adversary::{Beta, DqnConfig, search_members};
 use crate::data::Split;
 use crate::rollout::{Propagation, rollout};
 
@@ -57,7 +57,7 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, &config, &no_data(), Stream::new(3), &()).unwrap().1
+        search(&world, &set, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
     });
     // Where the state goes, as with a known reward, and β σ_e of the reward itself in every step.
     let worst = worst_fall() + discounted(BETA * PAID_SPREAD);
@@ -80,7 +80,7 @@ fn members_carry_their_own_reward() {
         assert!((mean.value - expected).abs() < 4.0 * mean.std_error, "{} instead of {expected}", mean.value);
     }
     // Choosing anew in every step is worse than either: the state goes up, and the least is paid.
-    let dqn = crate::adversary::DqnConfig {
+    let learning = Learning {
         rounds: 4,
         episodes: 200,
         updates: 200,
@@ -88,10 +88,11 @@ fn members_carry_their_own_reward() {
         hidden: vec![32],
         ..Default::default()
     };
+    let dqn = DqnConfig { learning, ..Default::default() };
     let config = SearchConfig { dqn, ..Default::default() };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, &config, &no_data(), Stream::new(3), &()).unwrap().1
+        search_members(&world, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
     });
     assert!(report.lowest <= report.lowest_of("constant"), "{report:?}");
 }

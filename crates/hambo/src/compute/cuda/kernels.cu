@@ -1,9 +1,6 @@
 // Everything that is not a matrix product. Each kernel is the one of the same name in compute/cpu, one thread
 // an element or a row; sums are taken in an order that depends on the sizes alone.
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
-
 #define HALF_LOG_TAU 0.9189385332f
 #define PI 3.14159265358979f
 #define TAU 6.28318530717959f
@@ -41,6 +38,7 @@ __device__ __forceinline__ float2 normal_pair(u32 a, u32 b) {
 }
 
 KERNEL uniform_indices(u32 n, u32 *out, u32 key0, u32 key1, const u32 *step, u32 below) {
+    in_order();
     EACH(block, (n + 3) / 4);
     const uint4 bits = philox(make_uint4(block, *step, 0, 3), key0, key1);
     const u32 each[4] = {bits.x, bits.y, bits.z, bits.w};
@@ -48,6 +46,7 @@ KERNEL uniform_indices(u32 n, u32 *out, u32 key0, u32 key1, const u32 *step, u32
 }
 
 KERNEL normals(u32 n, float *out, u32 key0, u32 key1, const u32 *step) {
+    in_order();
     EACH(block, (n + 3) / 4);
     const uint4 bits = philox(make_uint4(block, *step, 0, 4), key0, key1);
     const float2 a = normal_pair(bits.x, bits.y), b = normal_pair(bits.z, bits.w);
@@ -57,30 +56,35 @@ KERNEL normals(u32 n, float *out, u32 key0, u32 key1, const u32 *step) {
 
 // ---- Moving numbers -------------------------------------------------------------------------------------------
 
-KERNEL advance(u32 *counter, u32 by) { *counter += by; }
+KERNEL advance(u32 *counter, u32 by) { in_order(); *counter += by; }
 
 KERNEL fill_at(u32 n, float *out, const float *values, const u32 *step) {
+    in_order();
     EACH(i, n);
     out[i] = values[*step];
 }
 
 // Words of one part of several, by the step.
 KERNEL load_at(u32 n, u32 *out, const u32 *parts, const u32 *step, u32 ahead) {
+    in_order();
     EACH(i, n);
     out[i] = parts[(u64)(*step + ahead) * n + i];
 }
 
 KERNEL store_at(u32 n, const u32 *from, const u32 *step, u32 behind, u64 start, u32 *parts) {
+    in_order();
     EACH(i, n);
     parts[start + (u64)(*step - behind) * n + i] = from[i];
 }
 
 KERNEL gather(u32 n, u32 *out, const u32 *from, u32 width, const u32 *indices) {
+    in_order();
     EACH(i, n);
     out[i] = from[(u64)indices[i / width] * width + i % width];
 }
 
 KERNEL join(u32 n, float *out, u32 width, const float *a, u32 wa, const float *b, u32 wb, const float *c, u32 wc) {
+    in_order();
     EACH(i, n);
     const u32 row = i / width, column = i % width;
     out[i] = column < wa        ? a[row * wa + column]
@@ -89,12 +93,14 @@ KERNEL join(u32 n, float *out, u32 width, const float *a, u32 wa, const float *b
 }
 
 KERNEL add(u32 n, float *to, const float *from) {
+    in_order();
     EACH(i, n);
     to[i] += from[i];
 }
 
 // The sum of `parts` arrays that lie one after the other.
 KERNEL sum_parts(u32 n, float *out, const float *parts, u32 count) {
+    in_order();
     EACH(i, n);
     float sum = parts[i];
     for (u32 p = 1; p < count; p++) sum += parts[(u64)p * n + i];
@@ -102,11 +108,13 @@ KERNEL sum_parts(u32 n, float *out, const float *parts, u32 count) {
 }
 
 KERNEL scale_columns(u32 n, float *values, u32 width, const float *factors) {
+    in_order();
     EACH(i, n);
     values[i] *= factors[i % width];
 }
 
 KERNEL polyak(u32 n, float *target, const float *params, float rate) {
+    in_order();
     EACH(i, n);
     target[i] += rate * (params[i] - target[i]);
 }
@@ -174,6 +182,7 @@ __device__ __forceinline__ u32 take_step(u32 *step, u32 *ticket) {
 }
 
 KERNEL adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket) {
+    in_order();
     const u32 now = take_step(step, ticket);
     EACH(i, n);
     const Moments at = moments_at(adam, now);
@@ -193,6 +202,7 @@ struct Svgd {
 // finish turns them into the weights with which gradients and parameters enter the direction. `weights` holds two
 // [members, members] matrices, `partials` [pairs, parts], `ticket` a zero.
 KERNEL svgd_weights(u32 n, u32 members, const float *params, Svgd svgd, double *partials, u32 *ticket, float *weights) {
+    in_order();
     const u32 parts = gridDim.x, pairs = gridDim.y;
     u32 i = 1, j = blockIdx.y;
     while (j >= i) j -= i++;
@@ -258,6 +268,7 @@ KERNEL svgd_weights(u32 n, u32 members, const float *params, Svgd svgd, double *
 
 // Each particle follows its own gradient.
 KERNEL svgd_alone(u32 members, Svgd svgd, float *weights) {
+    in_order();
     EACH(i, members * members);
     const bool own = i / members == i % members;
     weights[i] = own ? svgd.scale : 0.0f;
@@ -265,6 +276,7 @@ KERNEL svgd_alone(u32 members, Svgd svgd, float *weights) {
 }
 
 KERNEL svgd_direction(u32 n, u32 members, const float *params, const float *gradient, const float *weights, float *out) {
+    in_order();
     EACH(c, n);
     for (u32 i = 0; i < members; i++) {
         float sum = 0.0f;
@@ -310,6 +322,7 @@ __device__ __forceinline__ void svgd_adam(u32 n, float *params, const float *gra
 #define SVGD_ADAM(K)                                                                                                   \
     KERNEL svgd_adam_##K(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step,       \
                          u32 *ticket, const float *weights) {                                                          \
+        in_order();                                                                                                   \
         svgd_adam<K>(n, params, gradient, m, v, adam, step, ticket, weights);                                          \
     }
 SVGD_ADAM(1)
@@ -323,6 +336,7 @@ SVGD_ADAM(8)
 
 // One block a member.
 KERNEL clip_norm(u32 n, float *values, float limit) {
+    in_order();
     float *part = values + (u64)blockIdx.x * n;
     double sum = 0.0;
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) sum += (double)part[i] * part[i];
@@ -346,6 +360,7 @@ __device__ __forceinline__ float head_std(float raw, float floor) {
 // A row of blocks a member; the last of them to finish adds up what all found.
 KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const float *targets, float *d_output, double *losses,
                     double *partials, u32 *tickets) {
+    in_order();
     const u32 n = rows * dims, member = blockIdx.y;
     const float over_rows = 1.0f / (float)rows;
     double loss = 0.0;
@@ -396,6 +411,7 @@ __device__ __forceinline__ Mixture mixture(const float *output, u32 members, u32
 }
 
 KERNEL moments(u32 rows, u32 dims, float floor, u32 members, const float *output, float *mean, float *epistemic, float *aleatoric) {
+    in_order();
     EACH(i, rows * dims);
     const Mixture m = mixture(output, members, rows, i / dims, dims, i % dims, floor);
     mean[i] = m.mean;
@@ -406,6 +422,7 @@ KERNEL moments(u32 rows, u32 dims, float floor, u32 members, const float *output
 // ---- Trajectories ---------------------------------------------------------------------------------------------
 
 KERNEL standardize(u32 rows, const float *states, u32 ds, const float *actions, u32 da, const float *mean, const float *std, float *out) {
+    in_order();
     const u32 width = ds + da;
     EACH(i, rows * width);
     const u32 row = i / width, c = i % width;
@@ -414,6 +431,7 @@ KERNEL standardize(u32 rows, const float *states, u32 ds, const float *actions, 
 }
 
 KERNEL standardize_gradient(u32 rows, u32 members, const float *d_inputs, const float *std, float *d_states, u32 ds, float *d_actions, u32 da) {
+    in_order();
     const u32 width = ds + da;
     EACH(i, rows * width);
     const u32 row = i / width, c = i % width;
@@ -439,6 +457,7 @@ __device__ __forceinline__ Reach reach(u32 variance_itself, float variance) {
 KERNEL propagate(u32 rows, u32 ds, u32 dims, float floor, u32 members, u32 step, const float *output, const float *scale,
                  const float *offset, u32 relative, const float *states, float *next, const float *noise, u32 noises,
                  const u32 *chosen, const float *amount, u32 variance_itself) {
+    in_order();
     EACH(i, rows * ds);
     const u32 row = i / ds, c = i % ds;
     float target;
@@ -458,6 +477,7 @@ KERNEL propagate(u32 rows, u32 ds, u32 dims, float floor, u32 members, u32 step,
 KERNEL shift_gradient(u32 rows, u32 ds, u32 dims, float floor, u32 members, const float *output, const float *scale,
                       const float *d_next, const float *noise, u32 noises, const float *amount, u32 variance_itself,
                       float *d_output, float *d_amount) {
+    in_order();
     EACH(i, rows * ds);
     const u32 row = i / ds, c = i % ds;
     const Mixture m = mixture(output, members, rows, row, dims, c, floor);
@@ -481,6 +501,7 @@ __device__ __forceinline__ float saturating(float sum) { return fminf(fmaxf(sum,
 
 KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
                float *returns, float *lowest, u32 *status) {
+    in_order();
     EACH(row, rows);
     const float discount = discounts[*step];
     if (status[row] == ENDED) return;
@@ -505,6 +526,7 @@ KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const 
 }
 
 KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
+    in_order();
     EACH(row, rows);
     bool keep = status[row] == RUNNING;
     for (u32 c = 0; c < width; c++) keep &= finite(values[row * width + c]);
@@ -513,6 +535,7 @@ KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
 }
 
 KERNEL clamp(u32 n, float *values, u32 width, const float *low, const float *high) {
+    in_order();
     EACH(i, n);
     float v = values[i]; // comparisons keep NaN, fminf would not
     v = v < low[i % width] ? low[i % width] : v;
@@ -520,11 +543,13 @@ KERNEL clamp(u32 n, float *values, u32 width, const float *low, const float *hig
 }
 
 KERNEL clamp_gradient(u32 n, float *d_values, const float *values, u32 width, const float *low, const float *high) {
+    in_order();
     EACH(i, n);
     if (values[i] <= low[i % width] || values[i] >= high[i % width]) d_values[i] = 0.0f;
 }
 
 KERNEL normalize(u32 n, float *out, const float *values, u32 width, const double *mean, const double *std, double limit) {
+    in_order();
     EACH(i, n);
     double x = ((double)values[i] - mean[i % width]) / std[i % width];
     x = x < -limit ? -limit : x;
@@ -532,11 +557,13 @@ KERNEL normalize(u32 n, float *out, const float *values, u32 width, const double
 }
 
 KERNEL normalize_gradient(u32 n, float *d_values, const float *out, const float *d_out, u32 width, const double *std, float limit) {
+    in_order();
     EACH(i, n);
     if (fabsf(out[i]) < limit) d_values[i] += (float)((double)d_out[i] / std[i % width]);
 }
 
 KERNEL squash_to_bounds(u32 n, float *values, u32 width, const float *low, const float *high, float limit) {
+    in_order();
     EACH(i, n);
     float x = values[i] < -limit ? -limit : values[i];
     x = x > limit ? limit : x;
@@ -544,6 +571,7 @@ KERNEL squash_to_bounds(u32 n, float *values, u32 width, const float *low, const
 }
 
 KERNEL squash_to_bounds_gradient(u32 n, float *d_values, const float *values, u32 width, const float *low, const float *high, float limit) {
+    in_order();
     EACH(i, n);
     const float t = tanhf(values[i]);
     const float slope = fabsf(values[i]) < limit ? 1.0f - t * t : 0.0f;
@@ -674,6 +702,7 @@ __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const
 }
 
 KERNEL evaluate(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows, float *out) {
+    in_order();
     EACH(row, n);
     float values[LONGEST_TAPE];
     run_tape(tape, length, rows, row, values);
@@ -687,6 +716,7 @@ __device__ __forceinline__ void pass(float *adjoints, u32 to, float adjoint, flo
 
 KERNEL evaluate_gradient(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows,
                          const float *d_out, float *d_states, float *d_actions, float *d_next) {
+    in_order();
     EACH(row, n);
     float values[LONGEST_TAPE], adjoints[LONGEST_TAPE];
     run_tape(tape, length, rows, row, values);
@@ -719,6 +749,7 @@ KERNEL evaluate_gradient(u32 n, const Instruction *tape, u32 length, const u32 *
 
 // One warp a row.
 KERNEL squash(u32 rows, u32 dims, const float *output, const float *noise, float *actions, float *log_probs) {
+    in_order();
     const u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= rows) return;
     float sum = 0.0f;
@@ -736,6 +767,7 @@ KERNEL squash(u32 rows, u32 dims, const float *output, const float *noise, float
 
 KERNEL squash_gradient(u32 rows, u32 dims, const float *output, const float *noise, const float *actions, u32 critics,
                        const float *d_inputs, u32 width, const float *log_temperature, float *d_output) {
+    in_order();
     EACH(i, rows * dims);
     const u32 row = i / dims, c = i % dims;
     float d_action = 0.0f;
@@ -758,6 +790,7 @@ __device__ __forceinline__ u32 lowest_of(const float *values, u32 critics, u32 r
 
 KERNEL td_target(u32 rows, float discount, const float *rewards, const float *continues, u32 critics, const float *values,
                  const float *log_probs, const float *log_temperature, float *targets) {
+    in_order();
     EACH(row, rows);
     const float value = values[lowest_of(values, critics, rows, row) * rows + row];
     const float soft_value = value - expf(*log_temperature) * log_probs[row];
@@ -766,6 +799,7 @@ KERNEL td_target(u32 rows, float discount, const float *rewards, const float *co
 
 // One block a critic.
 KERNEL squared_error(u32 rows, const float *values, const float *targets, float *d_values, double *losses) {
+    in_order();
     const float slope = 2.0f / (float)rows;
     double sum = 0.0;
     for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
@@ -780,6 +814,7 @@ KERNEL squared_error(u32 rows, const float *values, const float *targets, float 
 // One block.
 KERNEL actor_loss(u32 rows, u32 critics, const float *values, const float *log_probs, const float *log_temperature,
                   float *d_values, double *losses) {
+    in_order();
     const float temperature = expf(*log_temperature);
     double loss = 0.0, log_prob = 0.0;
     for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
@@ -797,6 +832,7 @@ KERNEL actor_loss(u32 rows, u32 critics, const float *values, const float *log_p
 }
 
 KERNEL temperature_gradient(float target_entropy, const double *losses, const float *log_temperature, float *gradient) {
+    in_order();
     *gradient = -expf(*log_temperature) * ((float)losses[1] + target_entropy);
 }
 
@@ -817,6 +853,7 @@ __device__ __forceinline__ u32 best_of(const float *values, u32 networks, u32 ro
 }
 
 KERNEL choose(u32 rows, u32 networks, const float *values, u32 options, float epsilon, u32 key0, u32 key1, const u32 *step, u32 *choices) {
+    in_order();
     EACH(row, rows);
     const uint4 bits = philox(make_uint4(row, *step, 0, 5), key0, key1);
     float sum;
@@ -826,6 +863,7 @@ KERNEL choose(u32 rows, u32 networks, const float *values, u32 options, float ep
 // scores [rows, options]; all others [options, rows].
 KERNEL look_ahead(u32 rows, u32 options, float scale, const float *discounts, const u32 *step, const float *rewards,
                   const float *ended, u32 networks, const float *values, float *scores) {
+    in_order();
     EACH(i, rows * options);
     const u32 at = i % options * rows + i / options;
     float sum;
@@ -835,6 +873,7 @@ KERNEL look_ahead(u32 rows, u32 options, float scale, const float *discounts, co
 
 KERNEL double_q_target(u32 rows, u32 options, float discount, const float *rewards, const float *continues, u32 networks,
                        const float *online, const float *target, float *targets) {
+    in_order();
     EACH(row, rows);
     float sum, value = INFINITE;
     const u32 best = best_of(online, 1, rows, row, options, &sum);
@@ -844,6 +883,7 @@ KERNEL double_q_target(u32 rows, u32 options, float discount, const float *rewar
 
 // One block a network.
 KERNEL choice_error(u32 rows, u32 options, const float *values, const u32 *choices, const float *targets, float *d_values, double *losses) {
+    in_order();
     const float slope = 2.0f / (float)rows;
     double sum = 0.0;
     for (u32 row = threadIdx.x; row < rows; row += blockDim.x) {
@@ -859,6 +899,7 @@ KERNEL choice_error(u32 rows, u32 options, const float *values, const u32 *choic
 // ---- Policies that draw their actions -------------------------------------------------------------------------
 
 KERNEL add_scaled_columns(u32 n, float *to, const float *from, u32 width, const float *factors) {
+    in_order();
     EACH(i, n);
     to[i] += factors[i % width] * from[i];
 }
@@ -866,12 +907,14 @@ KERNEL add_scaled_columns(u32 n, float *to, const float *from, u32 width, const 
 __device__ __forceinline__ float limited_log_std(float raw) { return fminf(fmaxf(raw, LOWEST_LOG_STD), HIGHEST_LOG_STD); }
 
 KERNEL deviate_by_logs(u32 n, u32 dims, const float *output, const float *noise, float *values) {
+    in_order();
     EACH(i, n);
     const u32 at = i / dims * 2 * dims + i % dims;
     values[i] = output[at] + expf(limited_log_std(output[at + dims])) * noise[i];
 }
 
 KERNEL deviate_by_logs_gradient(u32 n, u32 dims, const float *output, const float *noise, const float *d_values, float *d_output) {
+    in_order();
     EACH(i, n);
     const u32 at = i / dims * 2 * dims + i % dims;
     const float raw = output[at + dims];
@@ -882,6 +925,7 @@ KERNEL deviate_by_logs_gradient(u32 n, u32 dims, const float *output, const floa
 
 KERNEL deviate_by_features(u32 n, u32 dims, u32 width, const float *features, const float *variances, float floor,
                            const float *noise, float *values) {
+    in_order();
     EACH(i, n);
     const u32 row = i / dims, c = i % dims;
     float variance = floor;

@@ -1,9 +1,10 @@
 //! Forward and backward passes of an ensemble of MLPs, see `mlp.cu`.
 
-use super::{Argument, Cuda, Grid, Kernel, Memory, Variant, launch, lock};
+use super::{Argument, Cuda, Grid, Kernel, Memory, Source, launch, lock};
 use crate::compute::shape::{Activation, Shape};
 use crate::compute::{Buffer, Input};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// As in `mlp.cu`.
 #[repr(C)]
@@ -54,10 +55,10 @@ impl Net {
         net
     }
 
-    /// Distance of rows in shared memory: half of the banks apart, so that lanes that read two of them at once do
+    /// Distance of pairs of rows in shared memory: four banks apart, so that lanes that read two of them at once do
     /// not wait for each other.
     fn pitch(&self) -> u32 {
-        self.widths.iter().max().map_or(0, |widest| widest.next_multiple_of(32) + 16)
+        self.widths.iter().max().map_or(0, |widest| 2 * widest.next_multiple_of(32) + 4)
     }
 
     /// Width of the hidden layers, if addresses can be made of it at compile time.
@@ -69,30 +70,21 @@ impl Net {
         }
     }
 
-    /// How a kernel for these networks is compiled.
-    fn variant(&self, tiles: u32, precise: bool) -> Variant {
-        Variant { tiles, precise, width: self.width(), pitch: self.pitch() }
-    }
-
-    /// Bytes of shared memory of a block: rows before and after a layer, and the parts of narrow products.
-    fn shared(&self, tiles: u32) -> u32 {
-        4 * 16 * tiles * (2 * self.pitch() + THREADS)
-    }
-
-    /// So many rows a block that all blocks run at once, if that is possible.
-    fn grid(&self, gpu: &Cuda) -> Option<(u32, Grid)> {
+    /// A kernel of `mlp.cu`, and so many rows a block that all blocks run at once, if that is possible.
+    fn pass(&self, gpu: &Cuda, name: &'static str, precise: bool) -> Option<(Kernel, Grid)> {
+        // Rows before and after a layer, and the parts of narrow products.
+        let shared = |tiles: u32| 4 * 16 * tiles * (self.pitch() + THREADS);
         let blocks = |tiles: u32| self.rows.div_ceil(16 * tiles);
-        let fits = |&tiles: &u32| self.shared(tiles) <= gpu.shared;
+        let fits = |&tiles: &u32| shared(tiles) <= gpu.shared;
         let one_wave = |&tiles: &u32| blocks(tiles) * self.members <= gpu.multiprocessors;
-        let widest = || (1..=MOST_TILES).rfind(fits);
-        let tiles = (1..=MOST_TILES).filter(fits).find(one_wave).or_else(widest);
-        let Some(tiles) = tiles else {
+        let choices = || 1..=MOST_TILES;
+        let Some(tiles) = choices().filter(fits).find(one_wave).or_else(|| choices().rfind(fits)) else {
             gpu.fail(format!("{}: networks of this width do not fit into its shared memory", gpu.name()));
             return None;
         };
-        let grid =
-            Grid { blocks: [blocks(tiles), self.members, 1], threads: THREADS, shared: self.shared(tiles) };
-        Some((tiles, grid))
+        let source = Source::Passes { tiles, precise, width: self.width(), pitch: self.pitch() };
+        let grid = Grid { blocks: [blocks(tiles), self.members, 1], threads: THREADS, shared: shared(tiles) };
+        Some((Kernel { name, source }, grid))
     }
 }
 
@@ -143,10 +135,9 @@ impl Cuda {
         precise: bool,
     ) {
         let net = Net::new(shape, params, rows);
-        let Some((tiles, grid)) = net.grid(self) else { return };
-        let kernel = Kernel { name: "mlp_forward", variant: Some(net.variant(tiles, precise)) };
+        let Some((kernel, grid)) = net.pass(self, "mlp_forward", precise) else { return };
         let (input, stride) = place(input, shape, rows);
-        launch!(self, kernel, grid, net, input, stride, layers);
+        launch!(self, kernel, grid, net, input, stride, layers, u32::from(self.beside.load(Relaxed)));
     }
 
     /// Back-propagation, see [`crate::compute::Device::backward`].
@@ -162,8 +153,7 @@ impl Cuda {
         precise: bool,
     ) {
         let net = Net::new(shape, params, rows);
-        let Some((tiles, grid)) = net.grid(self) else { return };
-        let kernel = Kernel { name: "mlp_backward", variant: Some(net.variant(tiles, precise)) };
+        let Some((kernel, grid)) = net.pass(self, "mlp_backward", precise) else { return };
         let (layers, deltas) = (addresses(activations), addresses(deltas));
         let d_input = d_input.map_or(0, |d| d.address);
         launch!(self, kernel, grid, net, layers, deltas, d_input, u32::from(gradient.is_some()));
@@ -184,8 +174,8 @@ impl Cuda {
         let blocks: u32 = net.widths[..=net.depth as usize].windows(2).map(tiles).sum();
         // Two blocks fit on a multiprocessor: where there are fewer, each takes a part of the rows.
         let parts = (2 * self.multiprocessors / (blocks * net.members)).min(net.rows / ROWS_OF_A_PART).max(1);
-        let grid = Grid { blocks: [blocks, net.members, parts], threads: THREADS, shared: 0 };
-        let kernel = Kernel { name: "mlp_weights", variant: Some(net.variant(1, precise)) };
+        let grid = Grid { blocks: [net.members, blocks, parts], threads: THREADS, shared: 0 };
+        let kernel = Kernel { name: "mlp_weights", source: Source::Weights { precise, width: net.width() } };
         if parts == 1 {
             launch!(self, kernel, grid, *net, input, stride, layers, deltas, gradient.address);
             return;

@@ -15,12 +15,20 @@ use compiler::Compiler;
 use cudarc::driver::{result, sys};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Smallest compute capability with tensor cores for TF32.
 const CAPABILITY: [i32; 2] = [8, 0];
+/// Smallest with kernels that wait for each other by themselves.
+const EARLY: [i32; 2] = [9, 0];
 /// Steps in one recording of repeated work. Even, so that work may swap two buffers.
 const RECORDED: usize = 8;
+
+const KERNELS: &str = concat!(include_str!("common.cu"), include_str!("kernels.cu"));
+const PASSES: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("mlp.cu"));
+const WEIGHTS: &str =
+    concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("weights.cu"));
 
 /// A GPU.
 pub(crate) struct Cuda {
@@ -30,6 +38,8 @@ pub(crate) struct Cuda {
     multiprocessors: u32,
     /// Bytes of shared memory that a block may use.
     shared: u32,
+    /// Whether a kernel may be started before the one before it has ended.
+    starts_early: bool,
     compiler: Compiler,
     functions: Mutex<HashMap<Kernel, sys::CUfunction>>,
     tapes: Mutex<HashMap<String, elementwise::Tape>>,
@@ -40,6 +50,8 @@ pub(crate) struct Cuda {
     svgd: Mutex<Option<optimise::SvgdRoom>>,
     /// Gradients of parts of a batch.
     gradients: Mutex<Option<Memory>>,
+    /// Whether the next networks may run beside the kernel before them.
+    beside: AtomicBool,
     problem: Mutex<Option<String>>,
 }
 
@@ -48,25 +60,36 @@ unsafe impl Send for Cuda {}
 // SAFETY: as above; one stream orders all the work.
 unsafe impl Sync for Cuda {}
 
-/// A kernel and how it was compiled.
+/// A kernel and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kernel {
     name: &'static str,
-    /// Of `mlp.cu`.
-    variant: Option<Variant>,
+    source: Source,
 }
 
-/// What `mlp.cu` is compiled for.
+/// A source, and what it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Variant {
-    /// Rows of a block in units of 16.
-    tiles: u32,
-    /// Whether products are as good as f32.
-    precise: bool,
-    /// Width of the hidden layers, or 0.
-    width: u32,
-    /// Distance of rows in shared memory.
-    pitch: u32,
+pub(super) enum Source {
+    /// `kernels.cu`
+    Kernels,
+    /// `mlp.cu`
+    Passes {
+        /// Rows of a block in units of 16.
+        tiles: u32,
+        /// Whether products are as good as f32.
+        precise: bool,
+        /// Width of the hidden layers, or 0.
+        width: u32,
+        /// Distance of rows in shared memory.
+        pitch: u32,
+    },
+    /// `weights.cu`
+    Weights {
+        /// As above.
+        precise: bool,
+        /// As above.
+        width: u32,
+    },
 }
 
 /// Blocks, threads a block, and bytes of shared memory.
@@ -116,7 +139,7 @@ use launch;
 
 impl From<&'static str> for Kernel {
     fn from(name: &'static str) -> Self {
-        Kernel { name, variant: None }
+        Kernel { name, source: Source::Kernels }
     }
 }
 
@@ -213,6 +236,7 @@ impl Cuda {
             partials: room + tickets as u64,
             multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
             shared: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
+            starts_early: capability >= EARLY,
             name,
             context,
             stream,
@@ -221,6 +245,7 @@ impl Cuda {
             tapes: Mutex::default(),
             svgd: Mutex::default(),
             gradients: Mutex::default(),
+            beside: AtomicBool::new(false),
             problem: Mutex::default(),
         })
     }
@@ -361,6 +386,14 @@ impl Cuda {
         }
     }
 
+    /// Does work in which networks need not wait for the kernel before them.
+    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.beside.store(true, Relaxed);
+        let result = work();
+        self.beside.store(false, Relaxed);
+        result
+    }
+
     /// Does the same work many times: records a few rounds of it and replays them. Everything that changes from
     /// one round to the next must be read from the device.
     pub fn repeat(&self, times: usize, mut work: impl FnMut()) {
@@ -408,18 +441,28 @@ impl Cuda {
         }
         let Some(function) = self.function(kernel) else { return };
         let [x, y, z] = grid.blocks;
-        // SAFETY: a function of a module that is never unloaded; the rest is the caller's promise.
-        let started = unsafe {
-            result::launch_kernel(
-                function,
-                (x, y, z),
-                (grid.threads, 1, 1),
-                grid.shared,
-                self.stream,
-                arguments,
-            )
+        // The kernel waits for the one before it by itself, see `in_order` in `common.cu`.
+        let mut early = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let _ = self.remember(kernel.name, started);
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared,
+            hStream: self.stream,
+            attrs: &raw mut early,
+            numAttrs: u32::from(self.starts_early),
+        };
+        // SAFETY: a function of a module that is never unloaded; the rest is the caller's promise.
+        let started =
+            unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) };
+        let _ = self.remember(kernel.name, started.result());
     }
 
     fn function(&self, kernel: Kernel) -> Option<sys::CUfunction> {
@@ -427,12 +470,16 @@ impl Cuda {
         if let Some(&function) = functions.get(&kernel) {
             return Some(function);
         }
-        let code = match kernel.variant {
-            None => self.compiler.compile("kernels", include_str!("kernels.cu"), &[]),
-            Some(Variant { tiles, precise, width, pitch }) => {
+        let code = match kernel.source {
+            Source::Kernels => self.compiler.compile("kernels", KERNELS, &[]),
+            Source::Passes { tiles, precise, width, pitch } => {
                 let defines =
-                    [("TILES", tiles), ("PRECISE", u32::from(precise)), ("WIDTH", width), ("PITCH", pitch)];
-                self.compiler.compile("mlp", include_str!("mlp.cu"), &defines)
+                    [("TILES", tiles), ("PRECISE", precise.into()), ("WIDTH", width), ("PITCH", pitch)];
+                self.compiler.compile("mlp", PASSES, &defines)
+            }
+            Source::Weights { precise, width } => {
+                let defines = [("PRECISE", precise.into()), ("WIDTH", width)];
+                self.compiler.compile("weights", WEIGHTS, &defines)
             }
         };
         let code = match code {
@@ -445,24 +492,24 @@ impl Cuda {
         // SAFETY: the image is what NVRTC compiled for this card; the module stays for the life of the process.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = self.remember("loading kernels", module).ok()?;
-        let names: &[&'static str] = match kernel.variant {
-            None => elementwise::NAMES,
-            Some(Variant { tiles: 1, .. }) => &["mlp_forward", "mlp_backward", "mlp_weights"],
-            Some(_) => &["mlp_forward", "mlp_backward"],
+        let names: &[&'static str] = match kernel.source {
+            Source::Kernels => elementwise::NAMES,
+            Source::Passes { .. } => &["mlp_forward", "mlp_backward"],
+            Source::Weights { .. } => &["mlp_weights"],
         };
         for &name in names {
             let Ok(symbol) = CString::new(name) else { continue };
             // SAFETY: the module was just loaded.
             let function = unsafe { result::module::get_function(module, symbol) };
             let function = self.remember(name, function).ok()?;
-            if kernel.variant.is_some() {
+            if let Source::Passes { .. } = kernel.source {
                 let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                let room = if name == "mlp_weights" { 0 } else { self.shared as i32 };
                 // SAFETY: a valid function.
-                let allowed = unsafe { result::function::set_function_attribute(function, most, room) };
+                let allowed =
+                    unsafe { result::function::set_function_attribute(function, most, self.shared as i32) };
                 self.remember(name, allowed).ok()?;
             }
-            functions.insert(Kernel { name, variant: kernel.variant }, function);
+            functions.insert(Kernel { name, source: kernel.source }, function);
         }
         functions.get(&kernel).copied()
     }
@@ -478,5 +525,30 @@ fn words(error: result::DriverError) -> String {
     match (text(error.error_name()), text(error.error_string())) {
         (Ok(name), Ok(text)) => format!("{text} ({name})"),
         _ => format!("{error:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// A kernel that does not wait first would run beside the one before it.
+    #[test]
+    fn every_kernel_begins_in_order() {
+        for source in [super::KERNELS, super::PASSES, super::WEIGHTS] {
+            let mut kernels = 0;
+            for declaration in
+                source.split("\nKERNEL ").skip(1).chain(source.split("__global__ void ").skip(1))
+            {
+                let Some((signature, body)) = declaration.split_once('{') else { continue };
+                if signature.starts_with('\n') {
+                    continue; // the definition of KERNEL itself
+                }
+                let name = signature.split('(').next().unwrap_or_default();
+                let first = body.trim_start_matches([' ', '\n', '\\']);
+                let first = first.trim_start_matches("if (!beside) ");
+                assert!(first.starts_with("in_order();"), "{name} does not begin with in_order()");
+                kernels += 1;
+            }
+            assert!(kernels >= 1);
+        }
     }
 }

@@ -1,0 +1,83 @@
+//! A whole evaluation of `builtin:swing-up` on Pendulum, stage by stage; `bench/end_to_end.py` runs it beside PyTorch.
+
+use hambo::adversary::{Beta, DqnConfig, Learning, Optimisers, SacConfig, SearchConfig};
+use hambo::compute::Device;
+use hambo::dynamics::{BnnConfig, Dynamics};
+use hambo::envs::EnvName;
+use hambo::estimate::Method;
+use hambo::evaluate::{Question, evaluate, fit};
+use hambo::policy::Policy;
+use hambo::progress::Progress;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// What is done, besides the sizes that are fixed.
+pub struct Work<'a> {
+    /// The D4RL file that `hambo collect` wrote.
+    pub data: &'a Path,
+    /// `ca`, `da1` or both.
+    pub methods: &'a str,
+    /// Training steps of the model.
+    pub steps: u32,
+    /// Rounds of SAC and of DQN.
+    pub rounds: usize,
+}
+
+/// Seconds of every stage, by what the library reports: the time before a report belongs to its stage, that before the
+/// report of a beginning to whatever prepared it.
+struct Stages(Mutex<(Instant, BTreeMap<String, f64>)>);
+
+impl Stages {
+    fn end(&self, stage: &str) {
+        let Ok(mut stages) = self.0.lock() else { return };
+        let (last, now) = (stages.0, Instant::now());
+        stages.0 = now;
+        *stages.1.entry(stage.to_owned()).or_default() += (now - last).as_secs_f64();
+    }
+}
+
+impl Progress for Stages {
+    fn report(&self, stage: &str, done: usize, _: usize, _: &str) {
+        let stage = match stage {
+            "training" => "fit",
+            "adversary (sac)" => "ca: rounds",
+            "adversary (dqn)" => "da1: rounds",
+            "rollouts (ca)" => "ca: rollouts",
+            "rollouts (da1)" => "da1: rollouts",
+            other => other,
+        };
+        self.end(if done == 0 { "besides: support, size of the set" } else { stage });
+    }
+}
+
+/// All stages since `start`.
+pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value, Box<dyn Error>> {
+    let stages = Stages(Mutex::new((start, BTreeMap::new())));
+    let data = hambo::data::read(work.data, &Default::default())?.transitions;
+    let (task, policy) = (EnvName::Pendulum.task()?, Policy::read("builtin:swing-up")?);
+    let learning = Learning { rounds: work.rounds, ..Default::default() };
+    let search = SearchConfig {
+        optimisers: Optimisers::Sac,
+        sac: SacConfig { learning: learning.clone(), ..Default::default() },
+        // As many rounds as were asked for: the search does not stop earlier.
+        dqn: DqnConfig { learning, exploration_rounds: work.rounds, ..DqnConfig::paper_scale() },
+        ..Default::default()
+    };
+    let methods = Method::parse_list(work.methods)?;
+    let question = Question { methods, beta: Beta::Fixed(1.0), search, ..Question::default() };
+    let config = BnnConfig { steps: work.steps, patience: work.steps, ..BnnConfig::default() };
+    stages.end("start");
+    let model = device.run(|| fit(device, &data, &config, &question, &stages))?;
+    stages.end("calibrate");
+    let evaluation = evaluate(device, &data, &model, &task, &policy, &question, &stages)?;
+    device.check()?;
+    stages.end("besides: support, size of the set");
+    let values: BTreeMap<&str, f64> =
+        evaluation.estimates.iter().map(|e| (e.method.name(), e.value)).collect();
+    let seconds = stages.0.into_inner().map(|(_, seconds)| seconds).unwrap_or_default();
+    Ok(json!({"peer": "hambo", "stages": seconds, "values": values, "tau": model.tau()}))
+}

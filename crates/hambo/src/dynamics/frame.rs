@@ -1,0 +1,141 @@
+//! What the numbers of a model mean: coordinates of states, and units of what it sees and predicts.
+
+use super::layout::{Layout, Views};
+use crate::data::{Standardizer, Transitions};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What a model predicts, always in standardized units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// s' − s: far from the data the prediction falls back to "nothing changes much".
+    Change,
+    /// s', as the paper writes it.
+    NextState,
+}
+
+/// The coordinates and units of a model.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// What the coordinates of states are.
+    pub layout: Layout,
+    pub(crate) views: Views,
+    /// Length of an action.
+    pub action_dim: usize,
+    /// What is predicted.
+    pub target: Target,
+    /// Units of the inputs (state, action).
+    pub inputs: Standardizer,
+    /// Units of the targets.
+    pub targets: Standardizer,
+}
+
+impl Frame {
+    /// For these data, with angles at the given entries; the units are those of `rows`.
+    pub fn fit(
+        data: &Transitions,
+        rows: &[u32],
+        target: Target,
+        angles: &[usize],
+        reward: bool,
+    ) -> Result<Self> {
+        if let Some(index) = angles.iter().find(|&&index| index >= data.state_dim()) {
+            let expected = format!("entries of the state, which are 0 to {}", data.state_dim() - 1);
+            return Err(Error::setting("angles", index, expected));
+        }
+        check_target(target, angles, reward)?;
+        let layout = Layout::of(data, angles, reward);
+        let rows = || rows.iter().map(|&row| row as usize);
+        let width = layout.features() + data.action_dim();
+        Ok(Frame {
+            views: layout.views()?,
+            action_dim: data.action_dim(),
+            target,
+            inputs: Standardizer::fit(width, rows, |row, out| input_row(&layout, data, row, out)),
+            targets: Standardizer::fit(layout.carried(), rows, |row, out| {
+                target_row(&layout, data, target, row, out)
+            }),
+            layout,
+        })
+    }
+
+    /// Changes in plain units: for tests whose answer is known.
+    #[cfg(test)]
+    pub(crate) fn plain(state_dim: usize, action_dim: usize, reward: bool) -> Self {
+        let layout = Layout { observed: state_dim, angles: Vec::new(), reward };
+        let plain = |width: usize| Standardizer { mean: vec![0.0; width], std: vec![1.0; width] };
+        Frame {
+            views: layout.views().unwrap(),
+            action_dim,
+            target: Target::Change,
+            inputs: plain(layout.features() + action_dim),
+            targets: plain(layout.carried()),
+            layout,
+        }
+    }
+
+    /// Length of a state as trajectories carry it: that of the data and, where the reward is learned, one more.
+    pub fn state_dim(&self) -> usize {
+        self.layout.carried()
+    }
+
+    /// Numbers that the model sees of a state and an action.
+    pub fn input_dim(&self) -> usize {
+        self.layout.features() + self.action_dim
+    }
+
+    /// Whether predictions are changes of the state.
+    pub fn relative(&self) -> bool {
+        self.target == Target::Change
+    }
+
+    /// Inputs `[rows, input]` and targets `[rows, state]` of logged rows, in the model's units.
+    pub(crate) fn standardized(&self, data: &Transitions, rows: &[u32]) -> (Vec<f32>, Vec<f32>) {
+        let (width, ds) = (self.input_dim(), self.state_dim());
+        let mut x = vec![0.0; rows.len() * width];
+        let mut y = vec![0.0; rows.len() * ds];
+        for ((&row, x), y) in rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(ds)) {
+            input_row(&self.layout, data, row as usize, x);
+            target_row(&self.layout, data, self.target, row as usize, y);
+        }
+        self.inputs.apply(&mut x);
+        self.targets.apply(&mut y);
+        (x, y)
+    }
+
+    /// What the model sees of states, as the data have them, and actions: `[rows, input]`.
+    pub(crate) fn standardized_inputs(&self, states: &[f32], actions: &[f32]) -> Vec<f32> {
+        let mut x = vec![0.0; states.len() / self.layout.observed * self.input_dim()];
+        let rows = states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
+        for ((state, action), x) in rows.zip(x.chunks_exact_mut(self.input_dim())) {
+            let (features, seen) = x.split_at_mut(self.layout.features());
+            self.layout.embed(state, features);
+            seen.copy_from_slice(action);
+        }
+        self.inputs.apply(&mut x);
+        x
+    }
+}
+
+/// Learned rewards and angles are changes.
+pub(super) fn check_target(target: Target, angles: &[usize], reward: bool) -> Result<()> {
+    if target == Target::NextState && (reward || !angles.is_empty()) {
+        let expected = "\"change\" where the reward is learned or angles are declared";
+        return Err(Error::setting("target", "next-state", expected));
+    }
+    Ok(())
+}
+
+fn input_row(layout: &Layout, data: &Transitions, row: usize, out: &mut [f32]) {
+    let (features, action) = out.split_at_mut(layout.features());
+    layout.embed(data.state(row), features);
+    action.copy_from_slice(data.action(row));
+}
+
+fn target_row(layout: &Layout, data: &Transitions, target: Target, row: usize, out: &mut [f32]) {
+    match target {
+        Target::Change => layout.change(data, row, out),
+        Target::NextState => out.copy_from_slice(data.next_state(row)),
+    }
+}

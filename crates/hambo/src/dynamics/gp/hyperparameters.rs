@@ -1,0 +1,121 @@
+//! Hyper-parameters by marginal likelihood, climbed with L-BFGS-B from several starts.
+
+use super::kernel::{Family, Kernel};
+use super::posterior::Posterior;
+use crate::progress::Progress;
+use crate::rng::Stream;
+use crate::{Error, Result};
+use lbfgsb_rs_pure::LBFGSB;
+use serde::{Deserialize, Serialize};
+
+/// Where variances and length scales are looked for: scikit-learn's bounds.
+const BOUNDS: [f64; 2] = [1e-5, 1e5];
+/// And the variance of the noise: down to what f64 can tell from none.
+const NOISE_BOUNDS: [f64; 2] = [1e-10, 1e5];
+/// Random starts are drawn from this range of variances and length scales, and of noise variances.
+const STARTS: [[f64; 2]; 2] = [[0.1, 10.0], [1e-6, 0.3]];
+/// Corrections that L-BFGS-B keeps, and its iterations at the most.
+const MEMORY: usize = 10;
+const ITERATIONS: usize = 200;
+/// What a point counts where the likelihood is no number.
+const IMPOSSIBLE: f64 = 1e25;
+
+/// What a GP knows before the data, in standardized units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hyperparameters {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// σ_ε, the deviation of the noise.
+    pub noise_std: f64,
+}
+
+/// What is to be learned, and how hard.
+#[derive(Clone, Copy, Debug)]
+pub struct Learning {
+    /// The kernel's family.
+    pub family: Family,
+    /// Whether every input has a length scale of its own.
+    pub ard: bool,
+    /// σ_ε where it is known.
+    pub noise_std: Option<f64>,
+    /// Starts, the first of them at 1.
+    pub starts: usize,
+}
+
+impl Learning {
+    /// The hyper-parameters of the highest ln p(y | x) that was found, for inputs `[n, width]` and targets
+    /// `[n, outputs]`, and that likelihood.
+    pub fn run(
+        &self,
+        x: &[f64],
+        y: &[f64],
+        width: usize,
+        stream: Stream,
+        progress: &dyn Progress,
+    ) -> Result<(Hyperparameters, f64)> {
+        let scales = match (self.family, self.ard) {
+            (Family::Linear, _) => 0,
+            (_, true) => width,
+            (_, false) => 1,
+        };
+        let mut generator = stream.generator();
+        let ln = |range: [f64; 2]| range.map(f64::ln);
+        let mut best: Option<(f64, Hyperparameters)> = None;
+        for start in 0..self.starts {
+            let mut draw = |range: [f64; 2], first: f64| match start {
+                0 => first.ln(),
+                _ => generator.range(ln(range)[0], ln(range)[1]),
+            };
+            let mut theta: Vec<f64> = (0..=scales).map(|_| draw(STARTS[0], 1.0)).collect();
+            let mut bounds = vec![ln(BOUNDS); scales + 1];
+            let noise = draw(STARTS[1], 1e-2);
+            if self.noise_std.is_none() {
+                theta.push(noise);
+                bounds.push(ln(NOISE_BOUNDS));
+            }
+            let mut loss = |theta: &[f64]| {
+                let Hyperparameters { kernel, noise_std } = self.at(theta, scales);
+                match Posterior::new(kernel, noise_std * noise_std, x, y, width) {
+                    Ok(p) if p.log_likelihood.is_finite() => {
+                        let mut gradient = p.likelihood_gradient();
+                        gradient.truncate(theta.len());
+                        gradient.iter_mut().for_each(|g| *g = -*g);
+                        (-p.log_likelihood, gradient)
+                    }
+                    _ => (IMPOSSIBLE, vec![0.0; theta.len()]),
+                }
+            };
+            let [low, high] = [0, 1].map(|i| bounds.iter().map(|b| b[i]).collect::<Vec<f64>>());
+            let mut solver = LBFGSB::new(MEMORY).with_max_iter(ITERATIONS).with_pgtol(1e-6);
+            let found = solver.minimize(&mut theta, &low, &high, &mut loss);
+            // A search that broke off has still found a point.
+            let theta = found.map_or(theta, |solution| solution.x);
+            let value = -loss(&theta).0;
+            if value > -IMPOSSIBLE && best.as_ref().is_none_or(|(highest, _)| value > *highest) {
+                best = Some((value, self.at(&theta, scales)));
+            }
+            let note = best.as_ref().map_or(String::new(), |(highest, _)| format!("ln p = {highest:.2}"));
+            progress.report("hyper-parameters", start + 1, self.starts, &note);
+        }
+        let (likelihood, found) = best.ok_or_else(|| {
+            Error::Numeric(
+                "no hyper-parameters were found at which the likelihood of the data is a finite number: give them in \
+                 the settings of the model"
+                    .to_owned(),
+            )
+        })?;
+        Ok((found, likelihood))
+    }
+
+    /// From logarithms of variance, length scales and, where it is learned, noise variance.
+    fn at(&self, theta: &[f64], scales: usize) -> Hyperparameters {
+        let length_scales = match scales {
+            0 => vec![1.0],
+            _ => theta[1..=scales].iter().map(|l| l.exp()).collect(),
+        };
+        let kernel = Kernel { family: self.family, variance: theta[0].exp(), length_scales };
+        let noise_std = self.noise_std.unwrap_or_else(|| (0.5 * theta[scales + 1]).exp());
+        Hyperparameters { kernel, noise_std }
+    }
+}
