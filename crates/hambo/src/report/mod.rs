@@ -21,6 +21,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const UPLOT: &str = include_str!("uplot.js");
 const UPLOT_STYLE: &str = include_str!("uplot.css");
+const UPLOT_LICENCE: &str = include_str!("LICENSE.uplot");
 
 /// The verdict in one line, for people and for the log of a build.
 ///
@@ -185,7 +186,7 @@ fn document(title: &str, body: &str, data: &Value) -> String {
          script-src 'unsafe-inline'; img-src data:\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>{title} – hambo</title>\n\
          <style>{UPLOT_STYLE}\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{UPLOT}</script>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>/*\nuPlot: {UPLOT_LICENCE}*/\n{UPLOT}</script>\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
