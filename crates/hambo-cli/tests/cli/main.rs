@@ -10,6 +10,7 @@ mod disk;
 mod evaluate;
 mod gp;
 mod policies;
+mod report;
 mod resume;
 mod simple;
 mod tasks;

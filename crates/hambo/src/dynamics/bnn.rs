@@ -329,6 +329,7 @@ impl Bnn {
             let mean = nll.iter().sum::<f64>() / members as f64;
             let note = format!("held-out NLL {mean:.3}");
             progress.report("training", done as usize, config.steps as usize, &note);
+            progress.figures("training", done as usize, &[("held-out NLL", mean)]);
             progress.keep(TRAINING, || {
                 let mut arrays = Arrays::default();
                 store_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), &mut arrays);

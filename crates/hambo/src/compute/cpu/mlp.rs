@@ -51,9 +51,7 @@ impl Units {
                 let member = segment * (self.members / self.segments) + unit / self.blocks;
                 (member, part(unit % self.blocks, self.blocks))
             }
-            Some(left) => {
-                (self.members - self.members % self.segments + left, part(segment, self.segments))
-            }
+            Some(left) => (self.members - self.members % self.segments + left, part(segment, self.segments)),
         }
     }
 }
@@ -424,7 +422,9 @@ mod tests {
     fn units_cover_every_row_of_every_member_once() {
         for threads in 1..=4 {
             let cpu = Cpu::new(Some(threads)).unwrap();
-            for (members, rows) in [(5, 256), (1, 1), (2, 1024), (5, 1000), (7, 100), (3, 257), (1, 300), (4, 3)] {
+            for (members, rows) in
+                [(5, 256), (1, 1), (2, 1024), (5, 1000), (7, 100), (3, 257), (1, 300), (4, 3)]
+            {
                 let units = Units::new(&cpu, members, rows);
                 let mut seen = vec![0; members * rows];
                 for (member, block) in (0..units.len()).map(|unit| units.get(unit)) {
