@@ -1,15 +1,19 @@
 //! `hambo demo`: the paper's PointSafety, from data to verdict.
 
+use super::describe::{Told, command_line};
 use super::{Outcome, SCHEMA, device};
 use crate::arguments::Demo;
+use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::SearchConfig;
-use hambo::dynamics::BnnConfig;
-use hambo::envs::{Behaviour, EnvName, collect, simulate};
+use hambo::dynamics::{BnnConfig, Dynamics};
+use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
 use hambo::estimate::Method;
 use hambo::evaluate::{Question, evaluate, fit};
 use hambo::policy::Policy;
+use hambo::report::Page;
 use hambo::rng::Stream;
+use hambo::task::Declaration;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -21,10 +25,13 @@ const NOISE: f64 = 0.1;
 const TRANSITIONS: usize = 1500;
 const ROLLOUTS: usize = 1000;
 const STEPS: u32 = 1200;
+/// What a single step in the danger zone costs.
+const THRESHOLD: f64 = -50.0;
 
 pub fn run(arguments: &Demo) -> Outcome {
     let start = Instant::now();
     let device = device(&arguments.machine)?;
+    let out = Folder::prepare(&arguments.out)?;
     let bars = Bars::default();
     let stream = Stream::new(arguments.seed);
     let task = ENV.task()?;
@@ -43,17 +50,20 @@ pub fn run(arguments: &Demo) -> Outcome {
         horizon: ENV.time_limit(),
         rollouts: ROLLOUTS,
         seed: arguments.seed,
+        explain: true,
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         ..Question::default()
     };
     let config = BnnConfig { steps: STEPS, ..BnnConfig::default() };
     let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
 
-    let (mut rows, mut results, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for spec in [UNSAFE, SAFE] {
+    let declared = Declaration::default().resolve(&data, Some(task.clone()))?.declared;
+    let (mut rows, mut results, mut notes, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (spec, page) in [(UNSAFE, "report.html"), (SAFE, "safe.html")] {
         let policy = Policy::read(spec)?;
         // Start and dynamics are deterministic: two episodes are as good as a thousand.
-        let truth = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?.values[0];
+        let found = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?;
+        let truth = Truth::from(&found).value;
         let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &bars)?;
         for e in &evaluation.estimates {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
@@ -64,9 +74,30 @@ pub fn run(arguments: &Demo) -> Outcome {
                 [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()].concat(),
             );
         }
-        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates}));
+        let told = Told {
+            question: &question,
+            task: &task,
+            declared: &declared,
+            env: Some(ENV.name()),
+            data: &data,
+            sha256: None,
+            policy: &policy,
+            acting: None,
+            evaluation: &evaluation,
+            layout: model.layout(),
+            config: json!({"bnn": config}),
+            truth: Some(&Truth::from(&found)),
+            threshold: Some(THRESHOLD),
+            curves: None,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        let (result, why) = (told.result()?, evaluation.why.as_ref());
+        let html = Page { result: &result, why, curves: None, command: &command_line() }.html();
+        files.push((out.path().join(page), html.into_bytes()));
+        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates, "summary": result["summary"]}));
         notes = evaluation.warnings;
     }
+    out.write(&files)?;
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let result = json!({
@@ -86,6 +117,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     ];
     lines.extend(notes.iter().map(|w| format!("note: {w}")));
     lines.push(format!("{TRANSITIONS} transitions, seed {}, {seconds:.0} s", arguments.seed));
+    lines.push(format!("report: {}", arguments.out.join("report.html").display()));
     print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ mod point;
 mod simulate;
 
 pub use mujoco::Version;
-pub use simulate::{Behaviour, Returns, collect, scatter, simulate, simulate_from};
+pub use simulate::{Behaviour, Returns, Truth, collect, scatter, simulate, simulate_from};
 
 use crate::rng::Generator;
 use crate::task::Task;
@@ -62,6 +62,15 @@ impl EnvName {
         EnvName::Hopper(Version::V5),
         EnvName::HalfCheetah(Version::V5),
     ];
+
+    /// Names of the entries of its states and actions; empty where they have none that are shorter than their numbers.
+    pub fn entries(self) -> [&'static [&'static str]; 2] {
+        match self {
+            EnvName::PointSafety | EnvName::Point => [&["x", "y"], &["step in x", "step in y"]],
+            EnvName::Pendulum => [&["cos θ", "sin θ", "speed (rad/s)"], &["torque (N m)"]],
+            EnvName::Hopper(_) | EnvName::HalfCheetah(_) => [&[], &[]],
+        }
+    }
 
     /// Name as the user writes it.
     pub fn name(self) -> &'static str {

@@ -6,9 +6,11 @@ use crate::data::{Columns, Transitions};
 use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::{Generator, Stream};
+use crate::stats::Mean;
 use crate::task::Task;
 use crate::{Error, Result};
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Episodes that are simulated side by side.
 const BATCH: usize = 1000;
@@ -26,6 +28,24 @@ pub struct Returns {
     pub values: Vec<f64>,
     /// Episodes whose simulator broke down.
     pub diverged: usize,
+}
+
+/// The true return of a policy, as far as simulation tells it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Truth {
+    /// Mean return.
+    pub value: f64,
+    /// Its standard error.
+    pub std_error: f64,
+    /// Episodes that were simulated.
+    pub episodes: usize,
+}
+
+impl From<&Returns> for Truth {
+    fn from(returns: &Returns) -> Self {
+        let mean = Mean::of(returns.values.iter().copied());
+        Truth { value: mean.value, std_error: mean.std_error, episodes: returns.values.len() }
+    }
 }
 
 /// Discounted returns of `episodes` episodes of `horizon` steps, from the environment's own rewards.
@@ -440,7 +460,15 @@ mod tests {
         let behaviour = Behaviour { policy: Policy::read("builtin:swing-up").unwrap(), noise: 0.3 };
         let device = Device::cpu(Some(1)).unwrap();
         let of = |horizon| {
-            collect(&device, EnvName::Pendulum, &[behaviour.clone()], horizon, 120, Stream::new(1), &())
+            collect(
+                &device,
+                EnvName::Pendulum,
+                std::slice::from_ref(&behaviour),
+                horizon,
+                120,
+                Stream::new(1),
+                &(),
+            )
         };
         let data = of(50).unwrap();
         assert_eq!(data.episodes().collect::<Vec<_>>(), [0..50, 50..100, 100..120]);
