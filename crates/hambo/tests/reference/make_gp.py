@@ -136,6 +136,11 @@ def pendulum(rng, n):
     return standard(x), standard(y)
 
 
+def noisy(rng, data):
+    x, y = data
+    return x, y + 0.01 * rng.normal(size=y.shape)
+
+
 def standard(v):
     return (v - v.mean(0)) / v.std(0)
 
@@ -144,7 +149,8 @@ def learned(rng):
     sets = {
         "smooth": (*data(rng, 120, 3, 0.1), "rbf", True),
         "friedman": (*friedman(rng, 150), "matern52", True),
-        "pendulum": (*pendulum(rng, 120), "rbf", False),
+        "pendulum, without noise": (*pendulum(rng, 120), "rbf", False),
+        "pendulum": (*noisy(rng, pendulum(rng, 120)), "rbf", False),
     }
     cases = []
     for name, (x, y, family, ard) in sets.items():
