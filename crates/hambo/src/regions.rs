@@ -115,7 +115,8 @@ mod tests {
     use super::*;
     use crate::rng::Stream;
 
-    /// Costs in one corner of a square alone: the box is that corner, and has the whole cost.
+    /// Costs in one corner of a square alone: the box is that corner but for the distance between thresholds, and has
+    /// nearly the whole cost.
     #[test]
     fn the_corner_that_costs_is_found() {
         let mut generator = Stream::new(1).generator();
@@ -124,10 +125,11 @@ mod tests {
             points.chunks_exact(2).map(|p| f64::from(u8::from(p[0] > 0.7 && p[1] <= 0.4))).collect();
         let boxes = costly_boxes(&points, 2, &costs);
         let (bounds, inside) = &boxes[0];
-        assert_eq!(inside.iter().map(|&i| costs[i]).sum::<f64>(), costs.iter().sum::<f64>());
+        let whole = costs.iter().sum::<f64>();
+        assert!(inside.iter().map(|&i| costs[i]).sum::<f64>() > 0.9 * whole, "{bounds:?}");
         let [x, y] = &bounds.sides[..] else { panic!("{bounds:?}") };
-        assert!((x.low.unwrap() - 0.7).abs() < 0.02 && x.high.is_none(), "{bounds:?}");
-        assert!((y.high.unwrap() - 0.4).abs() < 0.02 && y.low.is_none(), "{bounds:?}");
+        assert!((x.low.unwrap() - 0.7).abs() < 0.05 && x.high.is_none(), "{bounds:?}");
+        assert!((y.high.unwrap() - 0.4).abs() < 0.05 && y.low.is_none(), "{bounds:?}");
         assert!(inside.iter().all(|&i| bounds.holds(points[2 * i..2 * i + 2].iter().copied())));
         assert_eq!(boxes.len(), 1, "nothing else costs anything");
     }
