@@ -113,7 +113,7 @@ def refusal(line, folder, binary=BINARY, **environment):
 
 @pytest.fixture
 def hopper_return():
-    return f"return --env hopper --policy {CHECKPOINTS}/hopper/mediocre.safetensors --horizon 10 --episodes 2"
+    return f"return --env hopper --policy {CHECKPOINTS}/hopper/mediocre-1.safetensors --horizon 10 --episodes 2"
 
 
 def test_without_the_library_the_cure_is_named(hopper_return, tmp_path):
@@ -142,7 +142,7 @@ def test_what_is_no_library_is_refused(hopper_return, tmp_path):
 
 
 def test_a_policy_for_another_environment_is_refused(tmp_path):
-    error = refusal(f"return --env halfcheetah --policy {CHECKPOINTS}/hopper/mediocre.safetensors --horizon 9 --episodes 2", tmp_path)
+    error = refusal(f"return --env halfcheetah --policy {CHECKPOINTS}/hopper/mediocre-1.safetensors --horizon 9 --episodes 2", tmp_path)
     assert "states of 11" in error and "17" in error and "halfcheetah" in error
     error = refusal("return --env hopper-v9 --policy builtin:swing-up --horizon 9 --episodes 2", tmp_path)
     assert "hopper-v5" in error

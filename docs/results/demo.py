@@ -5,11 +5,14 @@
 import json
 import subprocess
 import sys
+import tempfile
 
 binary, seeds = sys.argv[1], range(1, int(sys.argv[2]) + 1)
 safe, valid = {}, {}
 for seed in seeds:
-    result = json.loads(subprocess.run([binary, "demo", "--seed", str(seed), "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [binary, "demo", "--seed", str(seed), "--json", "--out", folder]
+        result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     for policy in result["policies"]:
         for e in policy["estimates"]:
             key, judged = (policy["policy"], e["method"]), e["lower_bound"]

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the exemption for tests does not reach their helping functions
 
+#[path = "common/assets.rs"]
+mod assets;
+
+use assets::assets;
 use hambo::data::{
     ColumnNames, Format, Loaded, ReadOptions, Subsample, Transitions, describe, digest, read, read_all,
 };
@@ -381,12 +385,7 @@ fn assert_sums(t: &Transitions, sizes: [usize; 4], sums: [f64; 4]) {
 /// Files that others wrote, where they are at hand, against sums that numpy and h5py give (of float32 values in float64).
 #[test]
 fn real_files_load() {
-    let folder = std::env::var_os("HAMBO_ASSETS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/assets"), PathBuf::from);
-    if !folder.is_dir() {
-        println!("skipped: no folder {} (set HAMBO_ASSETS)", folder.display());
-        return;
-    }
+    let Some(folder) = assets() else { return };
     let loaded = load(&folder.join("minari/pendulum/ppo-sb3zoo-v0")).unwrap();
     assert_sums(
         &loaded.transitions,

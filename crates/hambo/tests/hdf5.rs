@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the exemption for tests does not reach their helping functions
 
+#[path = "common/assets.rs"]
+mod assets;
+
+use assets::assets;
 use hambo::data::{Columns, Transitions, attributes, describe, read_d4rl, write_d4rl};
 use rust_hdf5::H5File;
 use std::path::{Path, PathBuf};
@@ -296,13 +300,7 @@ fn what_is_no_hdf5_file_is_refused() {
 /// The real D4RL slices, where they are at hand: rows kept, episodes, terminals, and sums of first and last row.
 #[test]
 fn real_d4rl_files_load() {
-    let folder = std::env::var_os("HAMBO_ASSETS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/assets"), PathBuf::from);
-    let folder = folder.join("d4rl");
-    if !folder.is_dir() {
-        println!("skipped: no folder {} (set HAMBO_ASSETS)", folder.display());
-        return;
-    }
+    let Some(folder) = assets() else { return };
     // Rows, state and action widths, episodes, terminals; as h5py shows them.
     for (name, n, state_dim, action_dim, episodes, terminals) in [
         ("antmaze-umaze-v0", 1400, 29, 8, 2, 0),
@@ -312,7 +310,7 @@ fn real_d4rl_files_load() {
         ("hopper_random-v1", 50, 11, 3, 2, 2),
         ("pen-human-v1", 398, 45, 24, 2, 0),
     ] {
-        let path = folder.join(format!("{name}.hdf5"));
+        let path = folder.join(format!("d4rl/{name}.hdf5"));
         let loaded = read_d4rl(&path).unwrap();
         println!("{name}: {:?}", loaded.notes);
         let t = &loaded.transitions;

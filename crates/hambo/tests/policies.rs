@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
 
+#[path = "common/assets.rs"]
+mod assets;
 mod common;
 
+use assets::assets;
 use common::Folder;
 use hambo::compute::Device;
 use hambo::envs::{EnvName, simulate};
@@ -11,7 +14,7 @@ use hambo::policy::Policy;
 use hambo::rng::Stream;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Deserialize)]
 struct Case {
@@ -21,16 +24,6 @@ struct Case {
 
 fn reference() -> BTreeMap<String, Case> {
     serde_json::from_str(include_str!("reference/sb3.json")).unwrap()
-}
-
-/// Where other people's agents are, if they are on this machine.
-fn assets() -> Option<PathBuf> {
-    let folder = std::env::var_os("HAMBO_ASSETS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/assets"), PathBuf::from);
-    folder.is_dir().then_some(folder).or_else(|| {
-        println!("SKIPPED: no folder ../shared/assets beside the repository; HAMBO_ASSETS names another");
-        None
-    })
 }
 
 fn act(policy: &Policy, observations: &[Vec<f32>]) -> Vec<f32> {

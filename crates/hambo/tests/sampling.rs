@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used)] // the exemption for tests does not reach their helping functions
 
+#[path = "common/assets.rs"]
+mod assets;
+
+use assets::assets;
 use hambo::compute::Device;
 use hambo::envs::{EnvName, simulate};
 use hambo::policy::Policy;
 use hambo::rng::Stream;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Deserialize)]
 struct Case {
@@ -75,13 +79,8 @@ fn densities_are_those_of_stable_baselines3() {
 /// The policy in the file made the data in the file.
 #[test]
 fn densities_are_those_that_d4rl_logged() {
-    let assets = std::env::var_os("HAMBO_ASSETS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/assets"), PathBuf::from);
+    let Some(assets) = assets() else { return };
     let path = assets.join("d4rl/hopper_medium-v2.hdf5");
-    if !path.exists() {
-        println!("SKIPPED: no {}; HAMBO_ASSETS names the folder", path.display());
-        return;
-    }
     let file = rust_hdf5::H5File::open(&path).unwrap();
     let read = |name: &str| file.dataset(name).unwrap().read_numeric_as::<f32>().unwrap();
     let (states, actions, logged) = (read("observations"), read("actions"), read("infos/action_log_probs"));

@@ -1,15 +1,19 @@
 //! `hambo demo`: the paper's PointSafety, from data to verdict.
 
+use super::describe::{Told, command_line};
 use super::{Outcome, SCHEMA, device};
 use crate::arguments::Demo;
+use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::{Beta, SearchConfig};
-use hambo::dynamics::{BnnConfig, Target};
-use hambo::envs::{Behaviour, EnvName, collect, simulate};
+use hambo::dynamics::{BnnConfig, Dynamics, Target};
+use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
 use hambo::estimate::Method;
 use hambo::evaluate::{Question, evaluate, fit};
 use hambo::policy::Policy;
+use hambo::report::Page;
 use hambo::rng::Stream;
+use hambo::task::Declaration;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -30,6 +34,7 @@ const THRESHOLD: f64 = -75.0;
 pub fn run(arguments: &Demo) -> Outcome {
     let start = Instant::now();
     let device = device(&arguments.machine)?;
+    let out = Folder::prepare(&arguments.out)?;
     let bars = Bars::default();
     let stream = Stream::new(arguments.seed);
     let task = ENV.task()?;
@@ -49,17 +54,20 @@ pub fn run(arguments: &Demo) -> Outcome {
         rollouts: ROLLOUTS,
         seed: arguments.seed,
         beta: Beta::Conformal,
+        explain: true,
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         ..Question::default()
     };
     let config = BnnConfig { steps: STEPS, target: TARGET, ..BnnConfig::default() };
     let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
 
-    let (mut rows, mut results, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for spec in [UNSAFE, SAFE] {
+    let declared = Declaration::default().resolve(&data, Some(task.clone()))?.declared;
+    let (mut rows, mut results, mut notes, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (spec, page) in [(UNSAFE, "report.html"), (SAFE, "safe.html")] {
         let policy = Policy::read(spec)?;
         // Start and dynamics are deterministic: two episodes are as good as a thousand.
-        let truth = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?.values[0];
+        let found = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?;
+        let truth = Truth::from(&found).value;
         let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &bars)?;
         for e in &evaluation.estimates {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
@@ -72,9 +80,30 @@ pub fn run(arguments: &Demo) -> Outcome {
                 [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()].concat(),
             );
         }
-        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates}));
+        let told = Told {
+            question: &question,
+            task: &task,
+            declared: &declared,
+            env: Some(ENV.name()),
+            data: &data,
+            sha256: None,
+            policy: &policy,
+            acting: None,
+            evaluation: &evaluation,
+            layout: model.layout(),
+            config: json!({"bnn": config}),
+            truth: Some(&Truth::from(&found)),
+            threshold: Some(THRESHOLD),
+            curves: None,
+            seconds: start.elapsed().as_secs_f64(),
+        };
+        let (result, why) = (told.result()?, evaluation.why.as_ref());
+        let html = Page { result: &result, why, curves: None, command: &command_line() }.html();
+        files.push((out.path().join(page), html.into_bytes()));
+        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates, "summary": result["summary"]}));
         notes = evaluation.warnings;
     }
+    out.write(&files)?;
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let result = json!({
@@ -95,6 +124,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     ];
     lines.extend(notes.iter().map(|w| format!("note: {w}")));
     lines.push(format!("{TRANSITIONS} transitions, seed {}, {seconds:.0} s", arguments.seed));
+    lines.push(format!("report: {}", arguments.out.join("report.html").display()));
     print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Share of pairs covered below which a policy is far from the data: of the policy that made them it is 95 %.
+const LITTLE: f64 = 0.8;
+
 pub fn run(arguments: &Inspect) -> Outcome {
     let path = &arguments.path;
     let text = path.to_string_lossy();
@@ -224,7 +227,7 @@ fn coverage_lines(spec: &str, c: &Coverage) -> Vec<String> {
             c.states, c.pairs
         ),
         format!(
-            "covered      {:.1} % of its actions are as near to logged ones as 95 % of those are to each other",
+            "covered      {:.1} % of its pairs are as near to one of another episode as 95 % of the logged ones are",
             100.0 * c.covered
         ),
         format!(
@@ -232,6 +235,26 @@ fn coverage_lines(spec: &str, c: &Coverage) -> Vec<String> {
             c.policy_distance, c.logged_distance
         ),
     ];
+    let states = c.distance_shares.len().saturating_sub(c.action_difference.len());
+    let mut worst: Vec<usize> = (0..c.distance_shares.len()).collect();
+    worst.sort_by(|&i, &j| c.distance_shares[j].total_cmp(&c.distance_shares[i]));
+    let named = worst.iter().take(3).map(|&i| {
+        let (what, number) = if i < states { ("state", i) } else { ("action", i - states) };
+        format!("{what} {number} ({:.0} %)", 100.0 * c.distance_shares[i])
+    });
+    if !worst.is_empty() {
+        let named: Vec<String> = named.collect();
+        lines.push(format!(
+            "far away     the rest, most of all in {} of the squared distance",
+            named.join(", ")
+        ));
+    }
+    if c.covered < LITTLE {
+        lines.push(
+            "note: where it is not covered a bound is an extrapolation: log episodes in which such actions are tried"
+                .to_owned(),
+        );
+    }
     let rows: Vec<Vec<String>> = (0..c.action_difference.len())
         .map(|i| {
             let outside = format!("{:.1} %", 100.0 * c.outside_range[i]);

@@ -2,15 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the exemption for tests does not reach their helping functions
 
+#[path = "../../../hambo/tests/common/assets.rs"]
+mod assets;
 mod bad_data;
 mod bad_settings;
 mod disk;
 mod evaluate;
+mod gp;
 mod policies;
+mod report;
 mod resume;
 mod simple;
 mod tasks;
 
+use assets::assets;
 use rust_hdf5::H5File;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -69,7 +69,8 @@ impl Log {
             timeouts: timeouts.map_or(Ok(Vec::new()), |f| f.read_flags())?,
             episode_starts: Vec::new(),
         };
-        Ok(Log::of_rows(Format::D4rl, columns, notes))
+        let finite = !source.keep_not_finite;
+        Ok(Log { finite, ..Log::of_rows(Format::D4rl, columns, notes) })
     }
 }
 

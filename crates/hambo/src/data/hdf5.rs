@@ -21,8 +21,8 @@ const BLOCK: usize = 1 << 18;
 /// Numbers read at a time where none are converted: few enough for a processor's own memory, so many that the call costs
 /// nothing.
 const PIECE: usize = 1 << 16;
-/// Numbers in a chunk that is worth a look of its own.
-const SMALLEST_CHUNK: usize = 1 << 12;
+/// Chunks looked up one by one at the most, since each look-up goes through the list of all.
+const MOST_PIECES: f64 = 4000.0;
 
 /// One dataset of an HDF5 file, one array of an NPZ file, or one column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,43 +270,68 @@ impl Field<'_> {
         )))
     }
 
-    /// Whether it lies in the file as it is, not in chunks so small that looking for each takes longest.
+    /// Whether it lies in the file as it is, in no more chunks than can be looked up one by one.
     fn is_in_pieces(&self) -> Result<bool> {
         let filters = self.dataset.filters().map_err(|e| self.source.error(&self.name, e))?;
-        let chunk = self.dataset.chunk_dims();
-        Ok(filters.is_empty() && chunk.is_none_or(|c| c.iter().product::<usize>() >= SMALLEST_CHUNK))
+        let values = (self.rows * self.width) as f64;
+        let few =
+            |chunk: Vec<usize>| values <= MOST_PIECES * chunk.iter().map(|&n| n as f64).product::<f64>();
+        Ok(filters.is_empty() && self.dataset.chunk_dims().is_none_or(few))
     }
 
-    /// Fills `values` from such a dataset piece by piece, each as it lies in the file: rows, or one chunk. Says whether all are finite, each piece being looked at while the processor still has it at hand.
+    /// Fills `values` from such a dataset piece by piece, each as it lies in the file: rows, or one chunk that is narrower
+    /// than these. Says whether all are finite, which is seen while the processor still has them at hand.
     fn read_pieces(&self, values: &mut [f32]) -> Result<bool> {
         let fail = |e| self.source.error(&self.name, e);
         let chunk = self.dataset.chunk_dims();
-        let (rows, columns) = match chunk.as_deref() {
-            Some(&[rows, columns]) if columns < self.width => (rows.clamp(1, self.rows), columns.max(1)),
-            _ => (PIECE.div_ceil(self.width), self.width),
+        let narrow = match chunk.as_deref() {
+            Some(&[rows, columns]) if columns > 0 && columns < self.width => Some((rows.max(1), columns)),
+            _ => None,
         };
+        let (rows, columns) = narrow.unwrap_or((PIECE.div_ceil(self.width), self.width));
         let mut finite = true;
-        let mut piece = Vec::new(); // of a chunk that is narrower than the rows
-        for (band, values) in values.chunks_mut(rows * self.width).enumerate() {
+        for (band, values) in values.chunks_mut(rows.saturating_mul(self.width)).enumerate() {
             let count = values.len() / self.width;
-            for column in (0..self.width).step_by(columns) {
-                let width = columns.min(self.width - column);
-                let (starts, counts) = ([band * rows, column], [count, width]);
-                let (starts, counts) = (&starts[..self.rank], &counts[..self.rank]);
-                if width == self.width {
-                    self.dataset.read_slice_into(values, starts, counts).map_err(fail)?;
-                    finite &= first_not_finite(values).is_none();
-                    continue;
+            if narrow.is_some() {
+                for column in (0..self.width).step_by(columns) {
+                    self.read_chunk(values, [band, column / columns], [rows, columns])?;
                 }
-                piece.resize(count * width, 0.0);
-                self.dataset.read_slice_into(&mut piece, starts, counts).map_err(fail)?;
-                finite &= first_not_finite(&piece).is_none();
-                for (row, part) in values.chunks_exact_mut(self.width).zip(piece.chunks_exact(width)) {
+            } else {
+                let (starts, counts) = ([band * rows, 0], [count, self.width]);
+                let read = self.dataset.read_slice_into(values, &starts[..self.rank], &counts[..self.rank]);
+                read.map_err(fail)?;
+            }
+            finite &= first_not_finite(values).is_none();
+        }
+        Ok(finite)
+    }
+
+    /// Fills one chunk's columns of these rows of `values`.
+    fn read_chunk(&self, values: &mut [f32], chunk: [usize; 2], [rows, columns]: [usize; 2]) -> Result<()> {
+        let column = chunk[1] * columns;
+        let width = columns.min(self.width - column);
+        let table = values.chunks_exact_mut(self.width);
+        match self.dataset.read_chunk_raw_at(&chunk) {
+            Ok((bytes, _)) if Some(bytes.len()) == rows.checked_mul(4 * columns) => {
+                for (row, part) in table.zip(bytes.chunks_exact(4 * columns)) {
+                    for (value, &bytes) in row[column..column + width].iter_mut().zip(part.as_chunks().0) {
+                        *value = f32::from_le_bytes(bytes);
+                    }
+                }
+            }
+            // Never written, or cut off: the reader knows what to make of it, but is slower.
+            _ => {
+                let (starts, counts) = ([chunk[0] * rows, column], [table.len(), width]);
+                let part: Vec<f32> = self
+                    .dataset
+                    .read_slice(&starts, &counts)
+                    .map_err(|e| self.source.error(&self.name, e))?;
+                for (row, part) in table.zip(part.chunks_exact(width)) {
                     row[column..column + width].copy_from_slice(part);
                 }
             }
         }
-        Ok(finite)
+        Ok(())
     }
 
     /// All values as yes or no: bool, or numbers that are 0 or 1.

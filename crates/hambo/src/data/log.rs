@@ -54,6 +54,8 @@ pub(crate) struct Log {
     pub(crate) notes: Vec<String>,
     /// Rows in the file, before any were left out.
     pub(crate) rows: usize,
+    /// Whether the reader has seen that all numbers are finite.
+    pub(crate) finite: bool,
 }
 
 impl Log {
@@ -64,13 +66,14 @@ impl Log {
             true => pair_rows(&mut columns, &mut notes),
             false => split_rows(&mut columns, &mut notes),
         }
-        Log { format, columns, notes, rows }
+        Log { format, columns, notes, rows, finite: false }
     }
 
     /// The checked transitions; an error names `path` and what was left out on the way.
     pub(crate) fn check(self, path: &Path) -> Result<Loaded> {
-        let Log { format, columns, notes, rows } = self;
-        let transitions = Transitions::new(columns).map_err(|e| match e {
+        let Log { format, columns, notes, rows, finite } = self;
+        let transitions = if finite { Transitions::of_finite(columns) } else { Transitions::new(columns) };
+        let transitions = transitions.map_err(|e| match e {
             Error::Data(problem) => {
                 let remarks: String = notes.iter().map(|n| format!("; {n}")).collect();
                 Error::file(path, format!("{problem} ({rows} rows in the file{remarks})"))
@@ -81,7 +84,10 @@ impl Log {
     }
 
     /// Appends the transitions of another file of the same sizes.
-    pub(crate) fn append(&mut self, other: Columns, rows: usize) {
+    pub(crate) fn append(&mut self, other: Log) {
+        self.rows += other.rows;
+        self.finite &= other.finite;
+        let other = other.columns;
         let ours = &mut self.columns;
         let n = ours.rewards.len();
         if let (Some(timeout), Some(false)) = (ours.timeouts.last_mut(), ours.terminals.last()) {
@@ -94,7 +100,6 @@ impl Log {
         ours.terminals.extend(other.terminals);
         ours.timeouts.extend(other.timeouts);
         ours.episode_starts.extend(other.episode_starts.iter().map(|start| n + start));
-        self.rows += rows;
     }
 
     /// Remarks where flags of terminal states look like time limits: every episode ends in one, after equally

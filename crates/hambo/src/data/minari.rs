@@ -68,7 +68,7 @@ impl Log {
             }
         }
         let rows = all.rewards.len();
-        Ok(Log { format: Format::Minari, columns: all, notes: Vec::new(), rows })
+        Ok(Log { format: Format::Minari, columns: all, notes: Vec::new(), rows, finite: false })
     }
 }
 

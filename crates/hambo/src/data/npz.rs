@@ -85,7 +85,7 @@ impl Log {
             }
             columns.timeouts[n - 1] = !columns.terminals[n - 1];
             columns.episode_starts = vec![0];
-            return Ok(Log { format: Format::NpzEpisode, columns, notes, rows: n });
+            return Ok(Log { format: Format::NpzEpisode, columns, notes, rows: n, finite: false });
         }
 
         if let Some((name, rows, width, next)) = archive.optional(NEXT)? {

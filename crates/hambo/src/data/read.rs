@@ -85,7 +85,7 @@ pub fn read_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Lo
     let mut notes: Vec<(String, Vec<&Path>)> = all.notes.drain(..).map(|note| (note, vec![first])).collect();
     for path in others {
         let path = path.as_ref();
-        let log = read_log(&locate(path)?, options)?;
+        let mut log = read_log(&locate(path)?, options)?;
         let sizes = |c: &Columns| (c.state_dim, c.action_dim);
         if sizes(&log.columns) != sizes(&all.columns) {
             let words = |(state, action)| format!("states of {state} and actions of {action} dimensions");
@@ -99,13 +99,13 @@ pub fn read_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Lo
                 ),
             ));
         }
-        for note in log.notes {
+        for note in log.notes.drain(..) {
             match notes.iter_mut().find(|(known, _)| *known == note) {
                 Some((_, files)) => files.push(path),
                 None => notes.push((note, vec![path])),
             }
         }
-        all.append(log.columns, log.rows);
+        all.append(log);
     }
     all.notes = notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
     if let Some(subsample) = options.subsample {

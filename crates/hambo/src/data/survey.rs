@@ -95,7 +95,7 @@ impl ColumnSurvey {
 /// Looks at one data set, named as for [`read`](super::read()).
 pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
     let options = ReadOptions { keep_not_finite: true, ..options.clone() };
-    let Log { format, columns, notes, rows } = read_log(&locate(path)?, &options)?;
+    let Log { format, columns, notes, rows, finite } = read_log(&locate(path)?, &options)?;
     let (n, ds, da) = (columns.rewards.len(), columns.state_dim, columns.action_dim);
     let starts = &columns.episode_starts;
     let ends = starts.iter().skip(1).copied().chain([n]);
@@ -123,7 +123,7 @@ pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
         terminals: count(&columns.terminals),
         timeouts: count(&columns.timeouts),
         columns: surveyed,
-        usable: usable(Log { format, columns, notes: Vec::new(), rows }, path),
+        usable: usable(Log { format, columns, notes: Vec::new(), rows, finite }, path),
         notes,
     })
 }

@@ -42,6 +42,16 @@ pub struct Columns {
 impl Transitions {
     /// Checks sizes and values: every column has n rows, all numbers are finite, episodes are in order.
     pub fn new(columns: Columns) -> Result<Self> {
+        let new = Self::of_finite(columns)?;
+        check_finite("states", &new.states, new.state_dim)?;
+        check_finite("actions", &new.actions, new.action_dim)?;
+        check_finite("rewards", &new.rewards, 1)?;
+        check_finite("next states", &new.next_states, new.state_dim)?;
+        Ok(new)
+    }
+
+    /// From numbers that are known to be finite: as [`Transitions::new`], without looking at each of them again.
+    pub(super) fn of_finite(columns: Columns) -> Result<Self> {
         let Columns { state_dim, action_dim, states, actions, rewards, next_states, .. } = columns;
         let n = rewards.len();
         if state_dim == 0 || action_dim == 0 {
@@ -75,10 +85,6 @@ impl Transitions {
                 "episode starts must ascend from row 0 and stay below {n}, the number of transitions"
             )));
         }
-        check_finite("states", &states, state_dim)?;
-        check_finite("actions", &actions, action_dim)?;
-        check_finite("rewards", &rewards, 1)?;
-        check_finite("next states", &next_states, state_dim)?;
         Ok(Transitions {
             state_dim,
             action_dim,
@@ -90,6 +96,25 @@ impl Transitions {
             timeouts: columns.timeouts,
             episode_starts: starts,
         })
+    }
+
+    /// The transitions of these episodes, by their numbers, in the order of the log.
+    pub fn of_episodes(&self, chosen: &[usize]) -> Result<Self> {
+        let mut columns =
+            Columns { state_dim: self.state_dim, action_dim: self.action_dim, ..Columns::default() };
+        let mut keep = vec![false; self.episode_starts.len()];
+        chosen.iter().for_each(|&index| keep[index] = true);
+        for (rows, _) in self.episodes().zip(keep).filter(|(_, keep)| *keep) {
+            let wide = |width: usize| rows.start * width..rows.end * width;
+            columns.episode_starts.push(columns.rewards.len());
+            columns.states.extend_from_slice(&self.states[wide(self.state_dim)]);
+            columns.next_states.extend_from_slice(&self.next_states[wide(self.state_dim)]);
+            columns.actions.extend_from_slice(&self.actions[wide(self.action_dim)]);
+            columns.rewards.extend_from_slice(&self.rewards[rows.clone()]);
+            columns.terminals.extend_from_slice(&self.terminals[rows.clone()]);
+            columns.timeouts.extend_from_slice(&self.timeouts[rows]);
+        }
+        Transitions::new(columns)
     }
 
     /// Number of transitions, n ≥ 2.

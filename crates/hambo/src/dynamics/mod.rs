@@ -5,6 +5,7 @@ pub mod calibration;
 mod frame;
 pub mod gp;
 mod layout;
+mod minibatches;
 mod model_files;
 
 pub use bnn::{Bnn, BnnConfig, FitReport};

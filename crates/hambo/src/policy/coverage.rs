@@ -6,6 +6,7 @@ use crate::data::Transitions;
 use crate::rng::Stream;
 use crate::stats::empirical_quantile;
 use crate::{Error, Result};
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// Logged states in which the policy is asked, and logged pairs that it is compared with, at the most.
@@ -29,6 +30,9 @@ pub struct Coverage {
     pub policy_distance: f64,
     /// Share of (s, π(s)) that are as near to a logged pair as 95 % of the logged ones are to each other.
     pub covered: f64,
+    /// Which dimensions keep the others away, those of the state before those of the action: their mean shares in the
+    /// squared distance to the nearest logged pair, over the (s, π(s)) that are not covered. Empty where all are.
+    pub distance_shares: Vec<f64>,
     /// Root mean square of π(s) − a per dimension, in units of the logged actions' standard deviation.
     pub action_difference: Vec<f64>,
     /// Share of the policy's actions outside the range of the logged ones, per dimension.
@@ -68,22 +72,35 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
         states.chain(action.iter().zip(&action_std).map(|(x, s)| x / s)).collect()
     };
     let places: Vec<Vec<f32>> = compared.iter().map(|&i| place(data.state(i), data.action(i))).collect();
-    let nearest = |point: &[f32], row: usize| -> f64 {
+    // Squared distances per dimension.
+    let apart = |place: &[f32], point: &[f32]| -> Vec<f32> {
+        place.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).collect()
+    };
+    let nearest = |point: Vec<f32>, row: usize| -> Vec<f32> {
         let other = |j: usize| if episodes > 1 { episode[j] != episode[row] } else { j != row };
-        let candidates = compared.iter().zip(&places).filter(|(j, _)| other(**j));
-        let squared = |place: &Vec<f32>| place.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
-        f64::from(candidates.map(|(_, place)| squared(place)).fold(f32::INFINITY, f32::min).sqrt())
+        let candidates = compared.iter().zip(&places).filter(|(j, _)| other(**j)).map(|(_, place)| place);
+        let squared = |place: &[f32]| place.iter().zip(&point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+        let found = candidates.min_by(|a, b| squared(a).total_cmp(&squared(b)));
+        found.map_or_else(|| vec![f32::INFINITY; ds + da], |place| apart(place, &point))
     };
-    let distances = |actions: &[f32]| -> Vec<f64> {
-        let rows = asked.iter().zip(actions.chunks_exact(da));
-        rows.map(|(&row, action)| nearest(&place(data.state(row), action), row)).collect()
+    let all_nearest = |actions: &[f32]| -> Vec<Vec<f32>> {
+        let rows: Vec<_> = asked.iter().zip(actions.chunks_exact(da)).collect();
+        rows.into_par_iter().map(|(&row, action)| nearest(place(data.state(row), action), row)).collect()
     };
-    let sorted = |mut values: Vec<f64>| {
+    let distance = |parts: &Vec<f32>| f64::from(parts.iter().sum::<f32>().sqrt());
+    let sorted = |parts: &[Vec<f32>]| {
+        let mut values: Vec<f64> = parts.iter().map(distance).collect();
         values.sort_by(f64::total_cmp);
         values
     };
-    let (between, from) = device.run(|| (sorted(distances(&logged)), sorted(distances(&chosen))));
+    let (between, from) = device.run(|| (all_nearest(&logged), all_nearest(&chosen)));
+    let (between, distances) = (sorted(&between), sorted(&from));
     let near = empirical_quantile(&between, NEAR);
+    let away: Vec<&Vec<f32>> = from.iter().filter(|parts| distance(parts) > near).collect();
+    let share = |c: usize| {
+        let shares = away.iter().map(|parts| f64::from(parts[c]) / distance(parts).powi(2));
+        shares.sum::<f64>() / away.len() as f64
+    };
     let n = asked.len() as f64;
     let column =
         |values: &'_ [f32], c: usize| values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>();
@@ -102,8 +119,9 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
         states: asked.len(),
         pairs: compared.len(),
         logged_distance: empirical_quantile(&between, 0.5),
-        policy_distance: empirical_quantile(&from, 0.5),
-        covered: from.iter().filter(|d| **d <= near).count() as f64 / n,
+        policy_distance: empirical_quantile(&distances, 0.5),
+        covered: 1.0 - away.len() as f64 / n,
+        distance_shares: if away.is_empty() { Vec::new() } else { (0..ds + da).map(share).collect() },
         action_difference: (0..da).map(difference).collect(),
         outside_range: (0..da).map(outside).collect(),
         log_density: log_density.map(|all| all.iter().sum::<f64>() / n).filter(|d| d.is_finite()),
@@ -124,6 +142,7 @@ fn deviations(values: &[f32], width: usize) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Columns;
     use crate::envs::{Behaviour, EnvName, collect};
 
     fn data(noise: f64) -> (Device, Transitions) {
@@ -153,6 +172,36 @@ mod tests {
         // Most of the data are near the top, where any gain asks for little torque.
         assert!(other.covered < own.covered - 0.1 && other.action_difference[0] > 1.0, "{other:?}");
         assert_eq!(own.log_density, None);
+    }
+
+    /// Two equal episodes through the corners of a cube, so that every logged pair has its double at no distance; a policy
+    /// that never acts is covered where no action was logged, and elsewhere as far away as that action.
+    #[test]
+    fn corners_of_a_cube_are_covered_where_the_policy_acts_alike() {
+        let actions = [0.0, 0.0, 0.0, 3.0, -3.0, 0.0, 1.0, 0.0];
+        let corner = |i: usize| (0..3).map(move |c| if i >> c & 1 == 1 { 1.0 } else { -1.0 });
+        let states: Vec<f32> = (0..16).flat_map(corner).collect();
+        let columns = Columns {
+            state_dim: 3,
+            action_dim: 1,
+            next_states: states.clone(),
+            states,
+            actions: [actions, actions].concat(),
+            rewards: vec![0.0; 16],
+            terminals: vec![false; 16],
+            timeouts: vec![false; 16],
+            episode_starts: vec![0, 8],
+        };
+        let device = Device::cpu(Some(1)).unwrap();
+        let idle = Policy::read("builtin:swing-up,energy=0,angle=0,rate=0").unwrap();
+        let found = coverage(&device, &idle, &Transitions::new(columns).unwrap(), Stream::new(1)).unwrap();
+        assert_eq!((found.states, found.pairs, found.covered), (16, 16, 5.0 / 8.0));
+        assert_eq!((found.logged_distance, found.policy_distance), (0.0, 0.0));
+        assert_eq!(found.distance_shares, [0.0, 0.0, 0.0, 1.0]);
+        // Root mean square of the actions logged, in their standard deviation; their mean is 1/8.
+        let (square, mean): (f64, f64) = (19.0 / 8.0, 1.0 / 8.0);
+        let expected = (square / (square - mean * mean)).sqrt();
+        assert!((found.action_difference[0] - expected).abs() < 1e-6, "{found:?}");
     }
 
     #[test]

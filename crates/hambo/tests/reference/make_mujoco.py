@@ -12,6 +12,7 @@ It is made anew on every machine: the last bits of sines differ between processo
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def rows_of(env, actions, seed, state=None):
 
 
 def main(folder):
+    os.chdir(folder)  # where MuJoCo writes a MUJOCO_LOG.TXT: an attribute in gymnasium's model is out of date
+    folder = Path()
     tapes = np.load(Path(__file__).with_name("mujoco_tapes.npz"))
     moments = {}
     for name in ("Hopper", "HalfCheetah"):

@@ -120,8 +120,10 @@ impl Factor {
             let width = BLOCK.min(self.n - first);
             let (done, rest) = rhs.split_at_mut(first * columns);
             let rest = &mut rest[..width * columns];
-            let left = View::new(&self.lower[first * self.n..], width, first, self.n);
-            multiply(1.0, rest, columns, -1.0, left, View::new(done, first, columns, columns));
+            if first > 0 {
+                let left = View::new(&self.lower[first * self.n..], width, first, self.n);
+                multiply(1.0, rest, columns, -1.0, left, View::new(done, first, columns, columns));
+            }
             let inverse = View::new(inverse, width, width, BLOCK);
             multiply(0.0, &mut solved, columns, 1.0, inverse, View::new(rest, width, columns, columns));
             rest.copy_from_slice(&solved[..width * columns]);

@@ -16,7 +16,7 @@ const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 /// μ(x) = k(x)ᵀ (K + σ²I)⁻¹ y, σ²(x) = k(x, x) − k(x)ᵀ (K + σ²I)⁻¹ k(x).
 ///
 /// The deviation does not depend on y, so that it is the same for all outputs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Posterior {
     /// The prior's covariance.
     pub kernel: Kernel,
@@ -47,6 +47,13 @@ pub(super) struct Tape {
     /// Inputs in units of the length scales, `[rows, width]`, and σ of each.
     x: Vec<f64>,
     std: Vec<f64>,
+}
+
+impl std::fmt::Debug for Posterior {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Posterior { kernel, noise_variance, .. } = self;
+        write!(f, "posterior of {} data, {kernel:?}, noise variance {noise_variance:e}", self.len())
+    }
 }
 
 impl Posterior {
@@ -200,21 +207,26 @@ impl Posterior {
     fn predict_chunk(&self, x: &[f64], k: &mut [f64], mean: &mut [f64], std: &mut [f64]) {
         let (columns, outputs) = (std.len(), self.outputs);
         let mut sums = vec![0.0; outputs * columns];
-        for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
-            for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
-                sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+        pulp::Arch::new().dispatch(|| {
+            for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
+                for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
+                    sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+                }
             }
-        }
+        });
         for (j, sums) in sums.chunks_exact(columns).enumerate() {
             sums.iter().enumerate().for_each(|(c, sum)| mean[c * outputs + j] = *sum);
         }
         self.factor.solve_lower(k, columns);
-        let mut known = vec![0.0; columns];
-        for v in k.chunks_exact(columns) {
-            known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
-        }
-        for ((std, known), x) in std.iter_mut().zip(&known).zip(x.chunks_exact(self.width)) {
-            *std = (self.kernel.prior(x) - known).max(0.0).sqrt();
+        let known = &mut sums[..columns];
+        known.fill(0.0);
+        pulp::Arch::new().dispatch(|| {
+            for v in k.chunks_exact(columns) {
+                known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
+            }
+        });
+        for ((std, known), x) in std.iter_mut().zip(known).zip(x.chunks_exact(self.width)) {
+            *std = (self.kernel.prior(x) - *known).max(0.0).sqrt();
         }
     }
 

@@ -1,7 +1,7 @@
 //! HalfCheetah: two legs that are to run forward.
 
 use super::library::Simulation;
-use super::{Compiled, control_cost, learned_reward};
+use super::{Compiled, advance, control_cost};
 use crate::Result;
 use crate::envs::{Environment, Outcome};
 use crate::expression::{Program, Scope};
@@ -42,12 +42,7 @@ impl Environment for HalfCheetah {
     }
 
     fn step(&mut self, action: &[f32]) -> Option<Outcome> {
-        let before = self.simulation.positions()[0];
-        let controls: [f64; ACTION] = std::array::from_fn(|i| action[i].into());
-        if !self.simulation.step(&controls, FRAMES) {
-            return None;
-        }
-        let forward = (self.simulation.positions()[0] - before) / (FRAME * FRAMES as f64);
+        let forward = advance(&mut self.simulation, action, FRAMES, FRAME)?;
         Some(Outcome { reward: forward - control_cost(0.1, action), terminal: false })
     }
 
@@ -69,18 +64,10 @@ pub(crate) fn task() -> Result<Task> {
         (0..seen).map(|i| format!("s[{i}]")).chain((0..POSITIONS).map(velocity)).collect();
     let state: Vec<&str> = state.iter().map(String::as_str).collect();
     let noise = RESET_NOISE as f32;
-    Ok(Task {
-        name: "halfcheetah".to_owned(),
-        state_dim: STATE,
-        action_dim: ACTION,
-        action_low: vec![-1.0; ACTION],
-        action_high: vec![1.0; ACTION],
-        reward: learned_reward(STATE, ACTION)?,
-        termination: None,
-        initial: Initial::Box {
-            low: [vec![-noise; seen], vec![0.0; 2 * POSITIONS]].concat(),
-            high: [vec![noise; seen], vec![1.0; 2 * POSITIONS]].concat(),
-            map: Some(Program::parse(&state, seen + 2 * POSITIONS, 1, Scope::CONTROLLER)?),
-        },
-    })
+    let initial = Initial::Box {
+        low: [vec![-noise; seen], vec![0.0; 2 * POSITIONS]].concat(),
+        high: [vec![noise; seen], vec![1.0; 2 * POSITIONS]].concat(),
+        map: Some(Program::parse(&state, seen + 2 * POSITIONS, 1, Scope::CONTROLLER)?),
+    };
+    super::task("halfcheetah", [STATE, ACTION], None, initial)
 }

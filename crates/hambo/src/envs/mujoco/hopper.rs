@@ -1,7 +1,7 @@
 //! Hopper: one leg that is to hop forward and not to fall.
 
 use super::library::Simulation;
-use super::{Compiled, Version, control_cost, learned_reward};
+use super::{Compiled, Version, advance, control_cost};
 use crate::Result;
 use crate::envs::{Environment, Outcome};
 use crate::expression::{Program, Scope};
@@ -57,12 +57,7 @@ impl Environment for Hopper {
     }
 
     fn step(&mut self, action: &[f32]) -> Option<Outcome> {
-        let before = self.simulation.positions()[0];
-        let controls: [f64; ACTION] = std::array::from_fn(|i| action[i].into());
-        if !self.simulation.step(&controls, FRAMES) {
-            return None;
-        }
-        let forward = (self.simulation.positions()[0] - before) / (FRAME * FRAMES as f64);
+        let forward = advance(&mut self.simulation, action, FRAMES, FRAME)?;
         let healthy = self.healthy();
         let alive = if healthy || self.version == Version::V4 { 1.0 } else { 0.0 };
         Some(Outcome { reward: forward + alive - control_cost(1e-3, action), terminal: !healthy })
@@ -81,18 +76,7 @@ pub(crate) fn task() -> Result<Task> {
         format!("n[0] <= {LOWEST} || abs(n[1]) >= {MOST_TILTED} || max({rest_of_state}) >= {LARGEST}");
     let rest = [1.25, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
     let noise = RESET_NOISE as f32;
-    Ok(Task {
-        name: "hopper".to_owned(),
-        state_dim: STATE,
-        action_dim: ACTION,
-        action_low: vec![-1.0; ACTION],
-        action_high: vec![1.0; ACTION],
-        reward: learned_reward(STATE, ACTION)?,
-        termination: Some(Program::parse(&[&fallen], STATE, ACTION, Scope::REWARD)?),
-        initial: Initial::Box {
-            low: rest.map(|x| x - noise).to_vec(),
-            high: rest.map(|x| x + noise).to_vec(),
-            map: None,
-        },
-    })
+    let termination = Program::parse(&[&fallen], STATE, ACTION, Scope::REWARD)?;
+    let (low, high) = (rest.map(|x| x - noise).to_vec(), rest.map(|x| x + noise).to_vec());
+    super::task("hopper", [STATE, ACTION], Some(termination), Initial::Box { low, high, map: None })
 }

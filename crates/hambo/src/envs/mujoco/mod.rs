@@ -12,7 +12,8 @@ pub(super) use hopper::{Hopper, task as hopper_task};
 
 use crate::Result;
 use crate::expression::{Program, Scope};
-use library::Model;
+use crate::task::{Initial, Task};
+use library::{Model, Simulation};
 use std::sync::OnceLock;
 
 /// Which of gymnasium's versions.
@@ -44,9 +45,33 @@ impl Compiled {
     }
 }
 
-/// The position along the way is not observed, and so the reward is no function of what is: it is learned.
-fn learned_reward(state_dim: usize, action_dim: usize) -> Result<Program> {
-    Program::parse(&["r"], state_dim, action_dim, Scope::REWARD)
+/// Holds an action for that many steps of the simulator, of `frame` seconds each: the mean speed along the way, or none
+/// if the simulator broke down.
+fn advance(simulation: &mut Simulation, action: &[f32], frames: usize, frame: f64) -> Option<f64> {
+    let before = simulation.positions()[0];
+    let controls: Vec<f64> = action.iter().map(|&a| a.into()).collect();
+    let sound = simulation.step(&controls, frames);
+    sound.then(|| (simulation.positions()[0] - before) / (frame * frames as f64))
+}
+
+/// The task of a robot. The position along the way is not observed, and so the reward is no function of what is: it is
+/// learned from logged rewards.
+fn task(
+    name: &str,
+    [state_dim, action_dim]: [usize; 2],
+    termination: Option<Program>,
+    initial: Initial,
+) -> Result<Task> {
+    Ok(Task {
+        name: name.to_owned(),
+        state_dim,
+        action_dim,
+        action_low: vec![-1.0; action_dim],
+        action_high: vec![1.0; action_dim],
+        reward: Program::parse(&["r"], state_dim, action_dim, Scope::REWARD)?,
+        termination,
+        initial,
+    })
 }
 
 /// weight · Σ a². The action is a float32, and NumPy keeps its square, sum and product in float32.

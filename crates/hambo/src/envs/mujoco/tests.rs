@@ -200,7 +200,8 @@ fn a_model_that_is_none_is_refused_in_mujocos_words() {
 #[test]
 #[ignore = "needs libmujoco: scripts/get-mujoco"]
 fn threads_do_not_change_returns_and_data() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checkpoints/hopper/mediocre.safetensors");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checkpoints/hopper/mediocre-1.safetensors");
     let policy = Policy::read(folder.to_str().unwrap()).unwrap();
     let env = EnvName::Hopper(Version::V4);
     let run = |threads| {
