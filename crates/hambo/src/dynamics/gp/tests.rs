@@ -136,8 +136,8 @@ fn adversaries_feel_the_posterior() {
     let device = Device::cpu(Some(2)).unwrap();
     let policy = Policy::read("builtin:swing-up").unwrap();
     let behaviour = crate::envs::Behaviour { policy: policy.clone(), noise: 1.0 };
-    let data =
-        crate::envs::collect(&device, EnvName::Pendulum, &[behaviour], 150, Stream::new(3), &()).unwrap();
+    let data = crate::envs::collect(&device, EnvName::Pendulum, &[behaviour], 200, 150, Stream::new(3), &())
+        .unwrap();
     let task = EnvName::Pendulum.task().unwrap();
     let starts = task.initial.sample(5, &data, Stream::new(4)).unwrap();
     for shared in [true, false] {
