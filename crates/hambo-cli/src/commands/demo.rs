@@ -6,7 +6,7 @@ use crate::arguments::Demo;
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
 use hambo::adversary::{Beta, SearchConfig};
-use hambo::dynamics::{BnnConfig, Dynamics, Target};
+use hambo::dynamics::{BnnConfig, Target};
 use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
 use hambo::estimate::Method;
 use hambo::evaluate::{Question, evaluate, fit};
@@ -90,8 +90,7 @@ pub fn run(arguments: &Demo) -> Outcome {
             policy: &policy,
             acting: None,
             evaluation: &evaluation,
-            layout: model.layout(),
-            config: json!({"bnn": config}),
+            model: &model,
             truth: Some(&Truth::from(&found)),
             threshold: Some(THRESHOLD),
             curves: None,

@@ -152,8 +152,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         policy,
         acting: Some(&arguments.acting),
         evaluation: &evaluation,
-        layout: model.layout(),
-        config: config.json(),
+        model,
         truth: truth.as_ref(),
         threshold: arguments.threshold,
         curves: curves.as_ref(),
@@ -237,7 +236,7 @@ impl Settings {
     }
 
     /// All of them.
-    pub(super) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         match self {
             Settings::Bnn(config) => json!({"bnn": config}),
             Settings::Gp(config) => json!({"gp": config}),
