@@ -3,6 +3,7 @@
 mod bnn;
 mod end_to_end;
 mod environment;
+mod gp;
 mod rollout;
 mod sac;
 
@@ -21,7 +22,7 @@ struct Arguments {
     /// Print the workloads that exist.
     #[arg(long)]
     list: bool,
-    /// Workload: w1, w2 or w3; rollout, a step of 1000 hallucinated trajectories; an environment, whose steps under
+    /// Workload: w1, w2 or w3; gp, for bench/gp.py; rollout, a step of 1000 hallucinated trajectories; an environment, whose steps under
     /// random actions are counted; or end-to-end, a whole evaluation on the Pendulum data of --read.
     #[arg(long, default_value = "w1")]
     work: String,
@@ -77,6 +78,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("cuda", true) => Device::cuda()?,
         (other, _) => return Err(format!("no device {other}; there are cpu and cuda").into()),
     };
+    if arguments.work == "gp" {
+        println!("{}", gp::measure(&device, &arguments.data.join("gp.bin"), arguments.seconds)?);
+        return Ok(());
+    }
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
     if work == "end-to-end" {
         let data = arguments.read.as_deref().ok_or("end-to-end needs the data: --read FILE.hdf5")?;

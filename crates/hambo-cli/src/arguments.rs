@@ -17,12 +17,15 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// PointSafety end to end: collect data, learn, evaluate a safe and an unsafe policy
+    /// PointSafety end to end: collect data, learn, evaluate a safe and an unsafe policy, write a report
     #[command(after_help = DEMO_EXAMPLES)]
     Demo(Demo),
     /// Estimate a policy's return, and bound it from below, from logged data alone
     #[command(after_help = EVALUATE_EXAMPLES)]
     Evaluate(Box<Evaluate>),
+    /// Bound many policies on one model, and put them in order; all bounds hold together
+    #[command(after_help = RANK_EXAMPLES)]
+    Rank(Box<Evaluate>),
     /// The truth: a policy's return in a simulated environment
     #[command(after_help = RETURN_EXAMPLES)]
     Return(Return),
@@ -33,6 +36,9 @@ pub enum Command {
     /// where it was interrupted
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Train),
+    /// Repeat an experiment of the paper: a table, its numbers as JSON, and plots
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(Reproduce),
     /// Tell what is in a data or policy file
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
@@ -44,6 +50,10 @@ pub enum Command {
 const SELFTEST_EXAMPLES: &str = "\
 Example:
   hambo selftest --device cuda";
+
+const REPRODUCE_EXAMPLES: &str = "\
+Example:
+  hambo reproduce fig2 --scale quick --out fig2      # some minutes; writes fig2/fig2.{txt,json,svg,png}";
 
 const DEMO_EXAMPLES: &str = "\
 Example:
@@ -68,6 +78,15 @@ Conservative methods (they have a lower bound):
   dainf  the worst particle
 Neutral methods: ds, ts1, tsinf, mean.
 A Gaussian process (--model gp) has no particles: ca, ds, mean.";
+
+const RANK_EXAMPLES: &str = "\
+Examples:
+  hambo rank --data pend.hdf5 --env pendulum --policies a2c.zip ppo.zip sac.zip --horizon 200 --out ranking
+  hambo rank --data pend.hdf5 --env pendulum --policies a2c.zip ppo.zip sac.zip --horizon 200 --truth-episodes 1000
+  hambo evaluate --data pend.hdf5 --env pendulum --policy sac.zip --horizon 200 --fitted ranking --out best
+
+The probability δ is shared by the policies, so that all bounds hold together. Exit code 1: a threshold was given, and no policy
+meets it.";
 
 const RETURN_EXAMPLES: &str = "\
 Examples:
@@ -101,6 +120,9 @@ pub struct Demo {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
+    /// Folder for report.html, on the policy that cuts the corner, and safe.html, on the one that made the logs
+    #[arg(long, value_name = "DIR", default_value = "hambo-demo")]
+    pub out: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -111,9 +133,10 @@ pub struct Evaluate {
     #[command(flatten)]
     pub data: Data,
     /// The policy: builtin:NAME[,gain=value…], or a file: Stable-Baselines3 agent (.zip; a vecnormalize.pkl
-    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors)
-    #[arg(long, value_name = "SPEC")]
-    pub policy: String,
+    /// beside it is applied), D4RL file with a policy in it (.hdf5), ONNX graph (.onnx), network of our own (.safetensors).
+    /// Several for `hambo rank`
+    #[arg(long, visible_alias = "policies", value_name = "SPEC", num_args = 1.., required = true)]
+    pub policy: Vec<String>,
     #[command(flatten)]
     pub acting: Acting,
     /// Whose reward, bounds and initial states: point-safety, point, pendulum, hopper, halfcheetah (-v4, -v5). Where no
@@ -175,11 +198,11 @@ pub struct Evaluate {
     /// Go on although a column of the data never changes
     #[arg(long)]
     pub allow_constant: bool,
-    /// Folder for result.json and the fitted model; unfinished work is kept there, and the same command again goes on
-    /// where it was interrupted
+    /// Folder for report.html, summary.md, result.json, the fitted model and logs, see docs/output.md; unfinished work of
+    /// evaluate is kept there, and the same command again goes on where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Seconds from one saving of unfinished work to the next
+    /// Seconds from one saving of unfinished work to the next, and more where saving takes long; 0: at every opportunity
     #[arg(
         long,
         value_name = "SECONDS",
@@ -188,11 +211,21 @@ pub struct Evaluate {
         requires = "out"
     )]
     pub save_every: f64,
+    /// Also simulate N episodes in the environment for the true return, to be shown beside the estimates
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub truth_episodes: Option<usize>,
+    /// Also bound the return for shorter horizons, other sizes of the confidence set and less data; takes about ten times
+    /// as long
+    #[arg(long)]
+    pub curves: bool,
     #[command(flatten)]
     pub machine: Machine,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Print a summary in Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
 }
 
 /// What only --model gp looks at.
@@ -364,6 +397,40 @@ pub struct Train {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Reproduce {
+    /// Which experiment
+    #[arg(value_enum)]
+    pub what: Experiment,
+    /// Effort: quick, some minutes; or paper, hours
+    #[arg(long, value_enum, default_value_t = Scale::Quick)]
+    pub scale: Scale,
+    /// Folder for table, numbers and plots
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The experiments that can be repeated.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Experiment {
+    /// The bound of a Gaussian process approaches the truth as the data grow
+    Fig2,
+}
+
+impl Experiment {
+    /// Name as the user writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::Fig2 => "fig2",
+        }
+    }
 }
 
 #[derive(Args)]

@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod folder;
 mod output;
+mod plot;
 
 use clap::Parser;
 use std::io::Write;

@@ -1,7 +1,10 @@
 //! Text and progress for people, JSON for programs.
 
+use crate::folder::Folder;
 use hambo::checkpoint::Checkpoints;
+use hambo::logs::Log;
 use hambo::progress::Progress;
+pub use hambo::report::number;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::error::Error;
 use std::io::{ErrorKind, Write};
@@ -28,18 +31,40 @@ impl Progress for Kept {
         self.bars.report(stage, done, total, note);
     }
 
+    fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
+        self.bars.figures(stage, step, figures);
+    }
+
     fn checkpoints(&self) -> Option<&Checkpoints> {
         self.checkpoints.as_ref()
     }
 }
 
-/// A progress bar a stage on standard error; nothing where that is no terminal.
+/// A progress bar a stage on standard error, nothing where that is no terminal; and a log of figures.
 #[derive(Default)]
 pub struct Bars {
+    /// Where figures are written.
+    pub log: Option<Log>,
     current: Mutex<Option<(String, ProgressBar)>>,
 }
 
+impl Bars {
+    /// With a log in this folder.
+    pub fn logging(folder: Option<&Folder>) -> Self {
+        Bars { log: folder.map(|folder| Log::new(folder.path())), ..Bars::default() }
+    }
+
+    /// An error if the log could not be written.
+    pub fn check(&self) -> hambo::Result<()> {
+        self.log.as_ref().map_or(Ok(()), Log::check)
+    }
+}
+
 impl Progress for Bars {
+    fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
+        self.log.iter().for_each(|log| log.figures(stage, step, figures));
+    }
+
     fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
         let Ok(mut current) = self.current.lock() else { return };
         if current.as_ref().is_none_or(|(name, _)| name != stage) {
@@ -83,10 +108,4 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut lines = vec![line(&header), line(&rule)];
     lines.extend(rows.iter().map(|row| line(row)));
     lines.join("\n")
-}
-
-/// A number with as many digits as it deserves beside others of its size.
-pub fn number(value: f64) -> String {
-    let digits = if value.abs() >= 1000.0 { 1 } else { 2 };
-    if value.abs() >= 1e7 { format!("{value:.3e}") } else { format!("{value:.digits$}") }
 }

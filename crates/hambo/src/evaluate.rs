@@ -5,13 +5,16 @@ use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
 use crate::dynamics::{Bnn, BnnConfig, Dynamics, FitReport, Gp, GpConfig, GpReport, ModelReport};
 use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
+use crate::hallucination::{Continuous, Discrete};
 use crate::policy::Policy;
 use crate::progress::Progress;
+use crate::reliability::{Distributions, Reliability, reliability};
 use crate::rng::Stream;
 use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
 use crate::support::{SupportReport, support};
 use crate::task::{Constraint, Task};
 use crate::theory::{self, Known, TheoryReport};
+use crate::trace::{Followed, Trace, trace};
 use crate::{Error, Result};
 use serde::Serialize;
 
@@ -39,6 +42,8 @@ pub struct Question {
     pub search: SearchConfig,
     /// Go on where a column of the data never changes.
     pub allow_constant: bool,
+    /// Also look at where the bound comes from, for the report.
+    pub explain: bool,
     /// What the theory of Gaussian processes needs to be told.
     pub known: Known,
 }
@@ -55,6 +60,7 @@ impl Default for Question {
             beta: Beta::Trajectory,
             search: SearchConfig::default(),
             allow_constant: false,
+            explain: false,
             known: Known::default(),
         }
     }
@@ -100,6 +106,11 @@ impl Question {
         Ok(())
     }
 
+    /// Where the initial states of all estimates are drawn.
+    pub(crate) fn starts_stream(&self) -> Stream {
+        Stream::new(self.seed).child("rollouts").child("initial states")
+    }
+
     /// An error if a method needs particles and the model has none.
     fn check_model(&self, model: &dyn Dynamics) -> Result<()> {
         match self.methods.iter().find(|method| method.needs_particles()) {
@@ -141,6 +152,20 @@ pub struct Evaluation {
     pub support: SupportReport,
     /// What the reader of the numbers must know.
     pub warnings: Vec<String>,
+    /// Where the bound comes from, if [`Question::explain`] asked for it.
+    #[serde(skip)]
+    pub why: Option<Why>,
+}
+
+/// Where a bound comes from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    /// Trajectories with and without the adversary; none where no conservative method was asked for.
+    pub trace: Option<Trace>,
+    /// Returns of all methods; DAinf's are those of the worst particle.
+    pub distributions: Distributions,
+    /// The model on held-out data.
+    pub reliability: Option<Reliability>,
 }
 
 /// The bound of a further reward.
@@ -246,8 +271,9 @@ pub fn evaluate_all(
     let mut warnings: Vec<String> = support.warning().into_iter().chain(model_warnings(model)).collect();
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
+    let plainly = Question { explain: false, ..question.clone() };
     for (index, Constraint { task, threshold }) in constraints.iter().enumerate() {
-        let bounds = bound(device, data, model, (task, index + 1), policy, &question, progress)?;
+        let bounds = bound(device, data, model, (task, index + 1), policy, &plainly, progress)?;
         let own = bounds.warnings(model, &question).into_iter();
         warnings.extend(own.map(|warning| format!("{}: {warning}", task.name)));
         let lower_bound = bounds.estimates.first().and_then(|e| e.lower_bound);
@@ -286,6 +312,7 @@ pub fn evaluate_all(
         }),
         support,
         warnings,
+        why: bounds.why,
     })
 }
 
@@ -319,6 +346,7 @@ struct Bounds {
     set: Option<SetReport>,
     search: Option<SearchReport>,
     search_members: Option<SearchReport>,
+    why: Option<Why>,
 }
 
 /// `index` tells the task from the others in the names under which unfinished work is kept.
@@ -332,7 +360,7 @@ fn bound(
     progress: &dyn Progress,
 ) -> Result<Bounds> {
     let stream = Stream::new(question.seed).child("rollouts");
-    let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
+    let starts = task.initial.sample(question.rollouts, data, question.starts_stream())?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
     let roll = |name: &str, propagation: Propagation<'_>| {
         let name = format!("{index}-{name}");
@@ -353,6 +381,7 @@ fn bound(
     };
     let mut estimates = Vec::with_capacity(question.methods.len());
     let (mut set_report, mut search_report, mut members_report) = (None, None, None);
+    let mut seen = Seen { explain: question.explain, returns: Vec::new(), adversary: None };
     for &method in &question.methods {
         estimates.push(match method {
             Method::Ca => {
@@ -370,6 +399,7 @@ fn bound(
                 let returns = roll("ca", Propagation::Shifted(&adversary))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 search_report = Some(report);
+                seen.keep(method, &returns, Some(Found::Continuous(adversary)));
                 estimate
             }
             Method::Da1 => {
@@ -383,16 +413,85 @@ fn bound(
                 let returns = roll("da1", Propagation::Chosen(greedy))?;
                 let estimate = adversarial(method, &returns, question.delta, report.converged);
                 members_report = Some(report);
+                seen.keep(method, &returns, Some(Found::Discrete(adversary)));
                 estimate
             }
-            Method::DaInf => dainf(&each()?, members, question.delta),
-            Method::TsInf => neutral(method, &each()?.one_member_each(members)),
-            Method::Ds => neutral(method, &roll("ds", Propagation::Moments)?),
-            Method::Ts1 => neutral(method, &roll("ts1", Propagation::DrawEveryStep)?),
-            Method::Mean => neutral(method, &roll("mean", Propagation::Mean)?),
+            Method::DaInf => {
+                let estimate = dainf(&each()?, members, question.delta);
+                let worst = estimate.particles.iter().position(|&value| value == estimate.value).unwrap_or(0);
+                let constant = Found::Discrete(Discrete::constant(device, model, worst)?);
+                seen.keep(method, &each()?.of_member(worst, members), Some(constant));
+                estimate
+            }
+            _ => {
+                let returns = match method {
+                    Method::TsInf => each()?.one_member_each(members),
+                    Method::Ds => roll("ds", Propagation::Moments)?,
+                    Method::Ts1 => roll("ts1", Propagation::DrawEveryStep)?,
+                    _ => roll("mean", Propagation::Mean)?,
+                };
+                seen.keep(method, &returns, None);
+                neutral(method, &returns)
+            }
         });
     }
-    Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report })
+    let why = match question.explain {
+        true => Some(seen.why(device, data, model, setting, &starts, stream.child("transitions"))?),
+        false => None,
+    };
+    Ok(Bounds { estimates, set: set_report, search: search_report, search_members: members_report, why })
+}
+
+/// The adversary of a conservative method.
+enum Found {
+    Continuous(Continuous),
+    Discrete(Discrete),
+}
+
+/// What is kept of the methods to explain the bound.
+struct Seen {
+    explain: bool,
+    returns: Vec<(Method, Vec<f32>)>,
+    /// Of the first conservative method.
+    adversary: Option<(Method, Found)>,
+}
+
+impl Seen {
+    fn keep(&mut self, method: Method, returns: &Returns, adversary: Option<Found>) {
+        if self.explain {
+            self.returns.push((method, Distributions::keep(returns)));
+            self.adversary = self.adversary.take().or(adversary.map(|found| (method, found)));
+        }
+    }
+
+    fn why(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        model: &dyn Dynamics,
+        setting: Setting<'_>,
+        starts: &[f32],
+        stream: Stream,
+    ) -> Result<Why> {
+        let trace = match &self.adversary {
+            None => None,
+            Some((method, found)) => {
+                let (propagation, continuous) = match found {
+                    Found::Continuous(adversary) => (Propagation::Shifted(adversary), Some(adversary)),
+                    Found::Discrete(adversary) => {
+                        (Propagation::Chosen(Chooser { adversary, exploration: 0.0 }), None)
+                    }
+                };
+                let followed = Followed { method: *method, propagation, continuous, starts, stream };
+                Some(trace(device, data, model, setting, &followed)?)
+            }
+        };
+        Ok(Why {
+            trace,
+            distributions: Distributions::of(&self.returns),
+            reliability: reliability(device, data, model),
+        })
+    }
 }
 
 fn model_warnings(model: &dyn Dynamics) -> Vec<String> {

@@ -39,6 +39,16 @@ pub fn normal_pair(a: u32, b: u32) -> [f32; 2] {
     [radius * cos, radius * sin]
 }
 
+/// Numbers below `below`, as every device draws them at that step.
+pub(crate) fn uniform_indices(key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {
+    for (block, out) in out.chunks_mut(4).enumerate() {
+        let bits = philox([block as u32, step, 0, 3], key);
+        for (o, b) in out.iter_mut().zip(bits) {
+            *o = ((u64::from(b) * u64::from(below)) >> 32) as u32;
+        }
+    }
+}
+
 /// A named source of random numbers. Children with different names are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {

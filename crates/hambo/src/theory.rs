@@ -113,7 +113,7 @@ pub struct TheoryReport {
     pub information_gain: f64,
     /// Growth of γ_n up to a constant.
     pub information_rate: f64,
-    /// Largest norm of the posterior means in the kernel's Hilbert space. B can hardly be smaller.
+    /// Largest norm of the posterior means in the kernel's Hilbert space: the size that B will have, to which noise adds.
     pub posterior_norm: f64,
     /// B, where it was given.
     pub norm_bound: Option<f64>,
@@ -165,7 +165,15 @@ pub(crate) fn beta_of(model: &dyn Dynamics, norm_bound: f64, delta: f64) -> Resu
         let expected = "another rule: the theory is that of Gaussian processes (--model gp)";
         return Err(Error::setting("beta", "theory", expected));
     };
-    Ok(beta(norm_bound, information_gain(gp), model.state_dim(), delta))
+    let beta = beta(norm_bound, information_gain(gp), model.state_dim(), delta);
+    match beta.is_finite() {
+        true => Ok(beta),
+        false => Err(Error::setting(
+            "noise_std",
+            0,
+            "a positive deviation: without noise the information gain has no end",
+        )),
+    }
 }
 
 /// The largest over dimensions.

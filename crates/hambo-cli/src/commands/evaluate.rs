@@ -1,20 +1,24 @@
 //! `hambo evaluate`
 
-use super::{Outcome, SCHEMA, device, policy};
+use super::describe::{Told, command_line};
+use super::truth::{Simulator, simulator};
+use super::{Outcome, device, policy};
 use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, Kept, number, print, table};
 use hambo::adversary::{Beta, Optimisers, SearchConfig};
 use hambo::checkpoint::Checkpoints;
 use hambo::compute::Device;
-use hambo::data::{ColumnNames, ReadOptions, Transitions, digest, read_all};
+use hambo::curves::{Basis, curves};
+use hambo::data::{ColumnNames, Loaded, ReadOptions, Transitions, digest, read_all};
 use hambo::dynamics::{self, BnnConfig, Dynamics, GpConfig};
 use hambo::envs::EnvName;
-use hambo::estimate::{Estimate, MONTE_CARLO_SHARE, Method};
+use hambo::estimate::{Estimate, Method};
 use hambo::evaluate::{Evaluation, Question, evaluate_all, fit, fit_gp};
 use hambo::files::{sha256 as sha256_of_file, sha256_of};
 use hambo::policy::Policy;
 use hambo::progress::Progress;
+use hambo::report::{Page, headline, markdown};
 use hambo::task::{Asked, Declaration, Task};
 use hambo::theory::{Known, TheoryReport};
 use hambo::{Error, Result};
@@ -25,8 +29,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-pub fn run(arguments: &Evaluate) -> Outcome {
-    let start = Instant::now();
+/// Everything up to the first trajectory.
+pub(super) struct Prepared {
+    pub question: Question,
+    pub declaration: Declaration,
+    pub policies: Vec<Policy>,
+    pub simulator: Option<Simulator>,
+    pub config: Settings,
+    pub device: Device,
+    pub loaded: Loaded,
+    pub sha256: String,
+    pub asked: Asked,
+    pub out: Option<Folder>,
+    pub progress: Kept,
+    pub model: Box<dyn Dynamics>,
+}
+
+/// Reads and checks all that was given, then learns the model. The work on a single policy can be taken up again.
+pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
     let mut question = Question {
         horizon: arguments.horizon,
         discount: arguments.discount,
@@ -35,6 +55,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         rollouts: arguments.rollouts,
         seed: arguments.seed,
         allow_constant: arguments.allow_constant,
+        explain: false,
         beta: beta(arguments)?,
         known: Known {
             norm_bound: arguments.gp.norm_bound,
@@ -46,8 +67,12 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let declaration = declaration(arguments)?;
     check_thresholds(arguments.threshold, &declaration, &question)?;
     let env = declaration.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
-    let policy = policy(&arguments.policy, &arguments.acting)?;
-    env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+    let read = |spec: &String| policy(spec, &arguments.acting);
+    let policies: Vec<Policy> = arguments.policy.iter().map(read).collect::<Result<_>>()?;
+    let simulator = simulator(arguments.truth_episodes, declaration.env.as_deref())?;
+    for policy in &policies {
+        env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+    }
     let mut config = Settings::of(arguments)?;
     let device = device(&arguments.machine)?;
     let options = read_options(&arguments.data, arguments.seed)?;
@@ -55,22 +80,21 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let data = &loaded.transitions;
     env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| about(&arguments.data, e))?;
     let asked = resolve(arguments, &declaration, env, data)?;
-    policy.check_task(&asked.task)?;
+    policies.iter().try_for_each(|policy| policy.check_task(&asked.task))?;
     let tasks = || asked.constraints.iter().map(|c| &c.task).chain([&asked.task]);
     let learns_reward = tasks().any(|task| task.learns_reward());
     config.extend(learns_reward, &asked.angles);
     let sha256 = digest(&arguments.data.paths)?;
-    let checkpoints = match &arguments.out {
-        Some(folder) => {
-            let identity =
-                identity(arguments, &question, &config, &asked, &policy, (&device, data, &sha256))?;
+    let checkpoints = match (&arguments.out, &policies[..]) {
+        (Some(folder), [policy]) => {
+            let identity = identity(arguments, &question, &config, &asked, policy, (&device, data, &sha256))?;
             Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
         }
-        None => None,
+        _ => None,
     };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
-    let progress = Kept { bars: Bars::default(), checkpoints };
+    let progress = Kept { bars: Bars::logging(out.as_ref()), checkpoints };
     let model = match &arguments.fitted {
         Some(folder) => fitted(&device, folder, learns_reward, &config)?,
         None => config.fit(&device, data, &question, &progress).map_err(|e| about(&arguments.data, e))?,
@@ -79,52 +103,82 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     if arguments.method.as_deref().is_none_or(|text| text == "all") && !model.has_particles() {
         question.methods.retain(|method| !method.needs_particles());
     }
-    let Asked { task, constraints, declared, notes, .. } = &asked;
-    let mut evaluation =
-        evaluate_all(&device, data, model.as_ref(), task, constraints, &policy, &question, &progress)?;
-    evaluation.warnings.splice(0..0, loaded.notes.into_iter().chain(notes.iter().cloned()));
+    Ok(Prepared {
+        question,
+        declaration,
+        policies,
+        simulator,
+        config,
+        device,
+        loaded,
+        sha256,
+        asked,
+        out,
+        progress,
+        model,
+    })
+}
 
-    let reached = arguments.threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
-    let met =
-        evaluation.constraints.iter().filter_map(|c| c.met).chain(reached).reduce(|all, one| all && one);
-    let result = json!({
-        "schema": SCHEMA,
-        "version": env!("CARGO_PKG_VERSION"),
-        "task": task.name,
-        "declared": declared,
-        "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": sha256},
-        "policy": policy.spec,
-        "stochastic": arguments.acting.stochastic,
-        "policy_noise": arguments.acting.policy_noise,
-        "horizon": question.horizon,
-        "discount": question.discount,
-        "estimates": evaluation.estimates,
-        "lower_bound": evaluation.lower_bound(),
-        "delta": question.delta,
-        "delta_each": evaluation.delta_each,
-        "constraints": evaluation.constraints,
-        "monte_carlo_share": MONTE_CARLO_SHARE,
-        "threshold": arguments.threshold,
-        "verdict": met.map(|met| if met { "meets" } else { "fails" }),
-        "model": {"kind": evaluation.model.kind(), "fit": evaluation.model, "tau": evaluation.tau, "layout": model.layout()},
-        "theory": evaluation.theory,
-        "support": evaluation.support,
-        "confidence_set": evaluation.set,
-        "search": question.search,
-        "adversary": evaluation.search,
-        "adversary_da1": evaluation.search_members,
-        "warnings": evaluation.warnings,
-        "seed": question.seed,
-        "seconds": start.elapsed().as_secs_f64(),
-    });
+pub fn run(arguments: &Evaluate) -> Outcome {
+    let start = Instant::now();
+    if arguments.policy.len() > 1 {
+        let several = arguments.policy.join(" ");
+        return Err(Error::setting("policy", several, "one policy; `hambo rank` takes several").into());
+    }
+    let mut prepared = prepare(arguments)?;
+    let out = prepared.out.take();
+    let Prepared { declaration, simulator, config, device, loaded, asked, progress, .. } = &prepared;
+    let (data, policy, model) = (&loaded.transitions, &prepared.policies[0], prepared.model.as_ref());
+    let question = &Question { explain: out.is_some(), ..prepared.question.clone() };
+    let Asked { task, constraints, declared, notes, .. } = asked;
+    let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, progress)?;
+    let simulate = |s: &Simulator| s.truth(&arguments.machine, policy, question, progress);
+    let truth = simulator.as_ref().map(simulate).transpose()?;
+    let refit = |data: &Transitions| config.fit(device, data, question, &progress.bars);
+    let basis = Basis { device, data, model, task, policy, question };
+    let curves = match arguments.curves {
+        true => curves(basis, &evaluation, &refit, progress)?,
+        false => None,
+    };
+    evaluation.warnings.splice(0..0, loaded.notes.iter().chain(notes).cloned());
+
+    let told = Told {
+        question,
+        task,
+        declared,
+        env: declaration.env.as_deref(),
+        data,
+        sha256: Some(&prepared.sha256),
+        policy,
+        acting: Some(&arguments.acting),
+        evaluation: &evaluation,
+        model,
+        truth: truth.as_ref(),
+        threshold: arguments.threshold,
+        curves: curves.as_ref(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let result = told.result()?;
     if let Some(folder) = out {
-        let mut files = vec![(folder.path().join("result.json"), format!("{result:#}\n").into_bytes())];
-        files.extend(model.files(&device, folder.path())?);
+        progress.bars.check()?;
+        let (why, curves) = (evaluation.why.as_ref(), curves.as_ref());
+        let page = Page { result: &result, why, curves, command: &command_line() };
+        let file = |name: &str, text: String| (folder.path().join(name), text.into_bytes());
+        let mut files = vec![
+            file("result.json", format!("{result:#}\n")),
+            file("report.html", page.html()),
+            file("summary.md", markdown(&result)),
+        ];
+        files.extend(model.files(device, folder.path())?);
         folder.write(&files)?;
     }
     progress.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
-    print(&if arguments.json { result.to_string() } else { text(&result, &evaluation, &asked, arguments) })?;
-    Ok(if met == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    print(&match (arguments.json, arguments.markdown) {
+        (true, _) => result.to_string(),
+        (_, true) => markdown(&result).trim_end().to_owned(),
+        _ => text(&result, &evaluation, asked, arguments),
+    })?;
+    Ok(if result["verdict"] == "fails" { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// The task file, and the flags that come before it.
@@ -155,7 +209,7 @@ fn resolve(
 }
 
 /// Settings of the model that is to be learned.
-enum Settings {
+pub(super) enum Settings {
     Bnn(BnnConfig),
     Gp(GpConfig),
 }
@@ -181,13 +235,12 @@ impl Settings {
         })
     }
 
-    /// All of them, as text.
-    fn text(&self) -> String {
+    /// All of them.
+    fn json(&self) -> Value {
         match self {
             Settings::Bnn(config) => json!({"bnn": config}),
             Settings::Gp(config) => json!({"gp": config}),
         }
-        .to_string()
     }
 
     /// Adds what the task asks for.
@@ -283,21 +336,24 @@ fn identity(
     policy: &Policy,
     (device, data, sha256): (&Device, &Transitions, &str),
 ) -> Result<BTreeMap<String, String>> {
-    let file = Path::new(&arguments.policy);
+    let file = Path::new(&policy.spec);
     let model = match &arguments.fitted {
         Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
-        None => config.text(),
+        None => config.json().to_string(),
     };
     let constraints: Vec<String> =
         asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
+    // Another build of the same version may sum in another order.
+    let program = std::env::current_exe().ok().and_then(|path| sha256_of_file(&path).ok());
     let values = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("version.program", program.unwrap_or_default()),
         // The same on any number of threads, but not on another kind of device.
         ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
         ("data", sha256.to_owned()),
         ("data.columns", arguments.data.columns.columns.join(" ")),
         ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
-        ("policy", arguments.policy.clone()),
+        ("policy", policy.spec.clone()),
         ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
         ("policy.actions", actions_digest(device, data, policy)),
         ("policy.stochastic", arguments.acting.stochastic.to_string()),
@@ -385,7 +441,10 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
     let mut lines = vec![
         format!(
             "{} on {}, horizon {}, from {} transitions",
-            arguments.policy, asked.task.name, arguments.horizon, result["data"]["transitions"]
+            arguments.policy.join(" "),
+            asked.task.name,
+            arguments.horizon,
+            result["data"]["transitions"]
         ),
         format!(
             "reward {}; termination {}; initial states: {}",
@@ -399,11 +458,15 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
         lines.extend(constraint_table(evaluation, arguments.delta));
     }
     lines.extend(evaluation.theory.as_ref().map(theory_line));
-    if let (Some(threshold), Some(bound)) = (arguments.threshold, evaluation.lower_bound()) {
-        let verdict = if bound >= threshold { "MEETS" } else { "FAILS" };
-        lines.push(format!("{verdict} the threshold: bound {} against {}", number(bound), number(threshold)));
+    if let Some(truth) = result["truth"]["value"].as_f64() {
+        let episodes = &result["truth"]["episodes"];
+        lines.push(format!("true return, by simulation of {episodes} episodes: {}", number(truth)));
     }
     lines.extend(evaluation.warnings.iter().map(|w| format!("note: {w}")));
+    if let Some(out) = &arguments.out {
+        lines.push(format!("report: {}", out.join("report.html").display()));
+    }
+    lines.push(headline(result)); // last, where the log of a build ends
     lines.join("\n")
 }
 

@@ -2,11 +2,15 @@
 
 mod collect;
 mod demo;
+mod describe;
 mod evaluate;
 mod inspect;
+mod rank;
+mod reproduce;
 mod returns;
 mod selftest;
 mod train;
+mod truth;
 
 use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
@@ -25,9 +29,11 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
+        Command::Rank(arguments) => rank::run(&arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
     }

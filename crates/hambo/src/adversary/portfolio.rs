@@ -322,6 +322,8 @@ impl Search<'_> {
                 }
                 report.curve.push(report.lowest);
                 report.converged = report.settled(config.tolerance, config.patience);
+                let figures = [("lowest", report.lowest), ("neutral", report.neutral)];
+                self.progress.figures("adversary (pathwise)", report.iterations, &figures);
             }
             self.keep(report, &best.networks, |arrays| {
                 store_parts(device, pathwise.parts(&mut adversary), arrays);
@@ -359,6 +361,8 @@ impl Search<'_> {
             self.keep(report, &best.networks, |arrays| sac.store(arrays))?;
             let note = format!("this round {value:.2}, lowest {:.2}", report.lowest);
             self.progress.report("adversary (sac)", index + 1, rounds, &note);
+            let figures = [("this round", value), ("lowest", report.lowest)];
+            self.progress.figures("adversary (sac)", index + 1, &figures);
         }
         let alone = config.optimisers == Optimisers::Sac;
         report.converged = (report.converged || alone) && report.settled(config.tolerance, config.patience);
@@ -432,6 +436,8 @@ pub(crate) fn search_members(
         })?;
         let note = format!("this round {lowest:.2}, lowest {:.2}", report.lowest);
         search.progress.report("adversary (dqn)", index + 1, rounds, &note);
+        let figures = [("this round", lowest), ("lowest", report.lowest)];
+        search.progress.figures("adversary (dqn)", index + 1, &figures);
     }
     // An adversary above one that never switches has not learned to choose.
     let trained = report.lowest_of("dqn").min(report.lowest_of("dqn, a step ahead"));

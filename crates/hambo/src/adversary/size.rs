@@ -32,6 +32,20 @@ pub enum Beta {
     Fixed(f64),
 }
 
+impl std::fmt::Display for Beta {
+    /// As the user writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Beta::Trajectory => f.write_str("trajectory"),
+            Beta::Gaussian => f.write_str("gaussian"),
+            Beta::Conformal => f.write_str("conformal"),
+            Beta::Literal => f.write_str("literal"),
+            Beta::Theory { norm_bound } => write!(f, "theory, B = {norm_bound}"),
+            Beta::Fixed(beta) => beta.fmt(f),
+        }
+    }
+}
+
 impl FromStr for Beta {
     type Err = Error;
 

@@ -318,6 +318,14 @@ impl Device {
         Cuda::has_driver()
     }
 
+    /// Bytes that can still be allocated on a GPU; none on a CPU, whose memory the system manages.
+    pub fn free_memory(&self) -> Option<u64> {
+        match self {
+            Device::Cpu(_) => None,
+            Device::Cuda(gpu) => Some(gpu.cuda.free_memory()),
+        }
+    }
+
     /// The same device, whose products may round their factors to 10 bits of mantissa where that is faster (TF32):
     /// good enough for the gradients of training.
     pub fn fast(&self) -> Self {
@@ -492,6 +500,21 @@ impl Device {
                 out.cpu_mut().copy_from_slice(&parts.cpu()[first..first + n]);
             }
             Device::Cuda(gpu) => gpu.cuda.load_at(parts.gpu(), step.0.gpu(), ahead, out.gpu()),
+        }
+    }
+
+    /// out ← part number step − `first` of `parts`.
+    pub fn load_since<T: Number>(&self, parts: &Buffer<T>, step: &Counter, first: u32, out: &mut Buffer<T>) {
+        match self {
+            Device::Cpu(_) => {
+                let n = out.len();
+                let start = (step.0.cpu()[0] - first) as usize * n;
+                out.cpu_mut().copy_from_slice(&parts.cpu()[start..start + n]);
+            }
+            Device::Cuda(gpu) => {
+                // The counter is 32 bits wide, and so is the sum.
+                gpu.cuda.load_at(parts.gpu(), step.0.gpu(), first.wrapping_neg() as usize, out.gpu());
+            }
         }
     }
 

@@ -98,6 +98,25 @@ impl Transitions {
         })
     }
 
+    /// The transitions of these episodes, by their numbers, in the order of the log.
+    pub fn of_episodes(&self, chosen: &[usize]) -> Result<Self> {
+        let mut columns =
+            Columns { state_dim: self.state_dim, action_dim: self.action_dim, ..Columns::default() };
+        let mut keep = vec![false; self.episode_starts.len()];
+        chosen.iter().for_each(|&index| keep[index] = true);
+        for (rows, _) in self.episodes().zip(keep).filter(|(_, keep)| *keep) {
+            let wide = |width: usize| rows.start * width..rows.end * width;
+            columns.episode_starts.push(columns.rewards.len());
+            columns.states.extend_from_slice(&self.states[wide(self.state_dim)]);
+            columns.next_states.extend_from_slice(&self.next_states[wide(self.state_dim)]);
+            columns.actions.extend_from_slice(&self.actions[wide(self.action_dim)]);
+            columns.rewards.extend_from_slice(&self.rewards[rows.clone()]);
+            columns.terminals.extend_from_slice(&self.terminals[rows.clone()]);
+            columns.timeouts.extend_from_slice(&self.timeouts[rows]);
+        }
+        Transitions::new(columns)
+    }
+
     /// Number of transitions, n ≥ 2.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {

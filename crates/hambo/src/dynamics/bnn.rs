@@ -3,6 +3,7 @@
 
 use super::calibration::{calibration_error, recalibrate};
 use super::frame::{Frame, Target, check_target};
+use super::minibatches::Minibatches;
 use super::{Dynamics, ModelReport, Pass};
 use crate::checkpoint::Arrays;
 use crate::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
@@ -12,6 +13,7 @@ use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Settings of the model; the defaults are the paper's where it names one.
@@ -254,7 +256,8 @@ impl Bnn {
         let config = self.config.clone();
         let (members, width, ds) = (config.particles, self.input_dim(), self.state_dim());
         let parameters = self.ensemble.params.len();
-        let (x, y) = self.standardized(device, data, &split.train);
+        let (x, y) = self.frame.standardized(data, &split.train);
+        let mut batches = Minibatches::new(device, [x, y], [width, ds], config.batch);
         let few = split.validation.len().min(VALIDATION_ROWS);
         let stride = split.validation.len() / few;
         let held_out: Vec<u32> = split.validation.iter().step_by(stride).take(few).copied().collect();
@@ -273,9 +276,6 @@ impl Bnn {
         let mut trace = Trace::new(device, &self.ensemble.shape, config.batch);
         let mut gradient = device.zeros(parameters);
         let mut losses: Buffer<f64> = device.zeros(members);
-        let mut indices: Buffer<u32> = device.zeros(config.batch);
-        let mut batch_x = device.zeros(config.batch * width);
-        let mut batch_y = device.zeros(config.batch * ds);
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
@@ -297,14 +297,14 @@ impl Bnn {
                 break;
             }
             let steps = config.check_every.min(config.steps - done);
+            batches.prepare(device, stream, done, steps);
             fast.repeat(steps as usize, || {
-                fast.uniform_indices(stream, optimiser.counter(), split.train.len(), &mut indices);
-                fast.gather(&x, width, &indices, &mut batch_x);
-                fast.gather(&y, ds, &indices, &mut batch_y);
-                let input = Input::Shared(&batch_x);
+                batches.draw(fast, stream, optimiser.counter());
+                let [inputs, targets] = &batches.now;
+                let input = Input::Shared(inputs);
                 self.ensemble.forward(fast, input, &mut trace);
                 let (output, d_output) = trace.output();
-                fast.gaussian_nll(&self.head, output, &batch_y, Some(d_output), &mut losses);
+                fast.gaussian_nll(&self.head, output, targets, Some(d_output), &mut losses);
                 self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
                 optimiser.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
             });
@@ -330,6 +330,7 @@ impl Bnn {
             let mean = nll.iter().sum::<f64>() / members as f64;
             let note = format!("held-out NLL {mean:.3}");
             progress.report("training", done as usize, config.steps as usize, &note);
+            progress.figures("training", done as usize, &[("held-out NLL", mean)]);
             progress.keep(TRAINING, || {
                 let mut arrays = Arrays::default();
                 store_parts(device, kept_parts(&mut self.ensemble, &mut best, &mut optimiser), &mut arrays);
@@ -419,6 +420,9 @@ impl Dynamics for Bnn {
     }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Bnn(self.report.clone())
+    }
+    fn settings(&self) -> Value {
+        json!({"bnn": self.config})
     }
     fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         self.to_files(device, folder)

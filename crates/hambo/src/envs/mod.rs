@@ -6,7 +6,7 @@ mod point;
 mod simulate;
 
 pub use mujoco::Version;
-pub use simulate::{Behaviour, Returns, collect, simulate};
+pub use simulate::{Behaviour, Returns, Truth, collect, scatter, simulate, simulate_from};
 
 use crate::rng::Generator;
 use crate::task::Task;
@@ -21,6 +21,10 @@ pub trait Environment: Send {
     fn step(&mut self, action: &[f32]) -> Option<Outcome>;
     /// Writes what a policy sees.
     fn observe(&self, state: &mut [f32]);
+    /// Puts the system into the state that a policy sees as this; false where that does not say all of it.
+    fn place(&mut self, _state: &[f32]) -> bool {
+        false
+    }
 }
 
 /// What a step gave.
@@ -58,6 +62,15 @@ impl EnvName {
         EnvName::Hopper(Version::V5),
         EnvName::HalfCheetah(Version::V5),
     ];
+
+    /// Names of the entries of its states and actions; empty where they have none that are shorter than their numbers.
+    pub fn entries(self) -> [&'static [&'static str]; 2] {
+        match self {
+            EnvName::PointSafety | EnvName::Point => [&["x", "y"], &["step in x", "step in y"]],
+            EnvName::Pendulum => [&["cos θ", "sin θ", "speed (rad/s)"], &["torque (N m)"]],
+            EnvName::Hopper(_) | EnvName::HalfCheetah(_) => [&[], &[]],
+        }
+    }
 
     /// Name as the user writes it.
     pub fn name(self) -> &'static str {

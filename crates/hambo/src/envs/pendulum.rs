@@ -39,6 +39,12 @@ impl Environment for Pendulum {
     fn observe(&self, state: &mut [f32]) {
         state.copy_from_slice(&[self.angle.cos() as f32, self.angle.sin() as f32, self.velocity as f32]);
     }
+
+    fn place(&mut self, state: &[f32]) -> bool {
+        let [x, y, velocity] = [state[0], state[1], state[2]].map(f64::from);
+        (self.angle, self.velocity) = (y.atan2(x), velocity);
+        true
+    }
 }
 
 /// States (cos θ, sin θ, θ̇), actions the torque.

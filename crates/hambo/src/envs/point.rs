@@ -36,6 +36,11 @@ impl Environment for PointSafety {
     fn observe(&self, state: &mut [f32]) {
         state.copy_from_slice(&self.position.map(|x| x as f32));
     }
+
+    fn place(&mut self, state: &[f32]) -> bool {
+        self.position = [state[0], state[1]].map(f64::from);
+        true
+    }
 }
 
 pub(super) fn point_safety_task() -> Result<Task> {
@@ -75,6 +80,11 @@ impl Environment for Point {
 
     fn observe(&self, state: &mut [f32]) {
         state.copy_from_slice(&self.position.map(|x| x as f32));
+    }
+
+    fn place(&mut self, state: &[f32]) -> bool {
+        self.position = [state[0], state[1]].map(f64::from);
+        true
     }
 }
 

@@ -6,9 +6,11 @@ use crate::data::{Columns, Transitions};
 use crate::policy::{Noise, Policy};
 use crate::progress::Progress;
 use crate::rng::{Generator, Stream};
+use crate::stats::Mean;
 use crate::task::Task;
 use crate::{Error, Result};
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Episodes that are simulated side by side.
 const BATCH: usize = 1000;
@@ -26,6 +28,24 @@ pub struct Returns {
     pub values: Vec<f64>,
     /// Episodes whose simulator broke down.
     pub diverged: usize,
+}
+
+/// The true return of a policy, as far as simulation tells it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Truth {
+    /// Mean return.
+    pub value: f64,
+    /// Its standard error.
+    pub std_error: f64,
+    /// Episodes that were simulated.
+    pub episodes: usize,
+}
+
+impl From<&Returns> for Truth {
+    fn from(returns: &Returns) -> Self {
+        let mean = Mean::of(returns.values.iter().copied());
+        Truth { value: mean.value, std_error: mean.std_error, episodes: returns.values.len() }
+    }
 }
 
 /// Discounted returns of `episodes` episodes of `horizon` steps, from the environment's own rewards.
@@ -61,6 +81,61 @@ pub fn simulate(
         progress.report("simulating", first + n, episodes, "");
     }
     Ok(Returns { values, diverged })
+}
+
+/// Returns of one episode from each of `starts` `[episodes, state]`.
+pub fn simulate_from(
+    device: &Device,
+    env: EnvName,
+    policy: &Policy,
+    horizon: usize,
+    starts: &[f32],
+    discount: f64,
+    stream: Stream,
+) -> Result<Vec<f64>> {
+    let task = env.task()?;
+    policy.check_task(&task)?;
+    let n = starts.len() / task.state_dim;
+    let mut batch = Batch::new(device, env, &task, policy, stream.child("policy"), n)?;
+    batch.states.copy_from_slice(starts);
+    for (env, start) in batch.envs.iter_mut().zip(starts.chunks_exact(task.state_dim)) {
+        check_placed(env.place(start), &task)?;
+    }
+    for t in 0..horizon {
+        device.run(|| batch.step(discount.powi(t as i32)));
+    }
+    Ok(batch.returns)
+}
+
+/// Single transitions from given states and actions, `[n, state]` and `[n, action]`, each an episode of its own.
+pub fn scatter(env: EnvName, states: &[f32], actions: &[f32]) -> Result<Transitions> {
+    let task = env.task()?;
+    let mut data = Columns { state_dim: task.state_dim, action_dim: task.action_dim, ..Default::default() };
+    let mut simulator = env.make()?;
+    let mut next = vec![0.0; task.state_dim];
+    for (s, a) in states.chunks_exact(task.state_dim).zip(actions.chunks_exact(task.action_dim)) {
+        check_placed(simulator.place(s), &task)?;
+        let Some(outcome) = simulator.step(a) else { continue };
+        simulator.observe(&mut next);
+        data.episode_starts.push(data.rewards.len());
+        data.states.extend_from_slice(s);
+        data.actions.extend_from_slice(a);
+        data.next_states.extend_from_slice(&next);
+        data.rewards.push(outcome.reward as f32);
+        data.terminals.push(outcome.terminal);
+        data.timeouts.push(!outcome.terminal);
+    }
+    Transitions::new(data)
+}
+
+fn check_placed(placed: bool, task: &Task) -> Result<()> {
+    match placed {
+        true => Ok(()),
+        false => Err(Error::Mismatch(format!(
+            "{} cannot be put into any state: its state says not all",
+            task.name
+        ))),
+    }
 }
 
 /// Episodes side by side, so that the policy is asked once a step and the simulators run on all threads.
@@ -339,6 +414,34 @@ mod tests {
                 assert!((m1 - m2).abs() <= tolerance && (s1 - s2).abs() <= tolerance, "{env:?} {d}");
             }
         }
+    }
+
+    /// Episodes from given states are those that started there by themselves.
+    #[test]
+    fn episodes_from_given_starts_pay_the_same() {
+        let device = Device::cpu(Some(1)).unwrap();
+        for (env, policy) in &CASES[1..] {
+            let policy = Policy::read(policy).unwrap();
+            let (mut starts, mut state) = (Vec::new(), vec![0.0; env.task().unwrap().state_dim]);
+            for episode in 0..5 {
+                let mut instance = env.make().unwrap();
+                instance.reset(&mut Stream::new(3).index(episode).generator());
+                instance.observe(&mut state);
+                starts.extend_from_slice(&state);
+            }
+            let own = simulate(&device, *env, &policy, 40, 5, 0.99, Stream::new(3), &()).unwrap().values;
+            let given = simulate_from(&device, *env, &policy, 40, &starts, 0.99, Stream::new(3)).unwrap();
+            for (own, given) in own.iter().zip(&given) {
+                assert!((own - given).abs() < 1e-3 * own.abs(), "{env:?}: {own} and {given}");
+            }
+        }
+    }
+
+    #[test]
+    fn scattered_transitions_are_steps() {
+        let data = scatter(EnvName::Point, &[3.0, -4.0, 30.0, 0.0], &[0.5, 1.0, -2.0, 0.0]).unwrap();
+        assert_eq!(data.next_states(), [3.5, -3.0, 29.0, 0.0]);
+        assert_eq!((data.rewards(), data.episodes().len()), ([-5.0, -30.0].as_slice(), 2));
     }
 
     #[test]

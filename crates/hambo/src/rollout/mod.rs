@@ -516,7 +516,16 @@ impl<'a> Rollout<'a> {
         device.advance(&mut self.time);
     }
 
-    /// What an [`Explorer`] chose in the last step, `[rows, state]`.
+    /// From here on the adversary does nothing: η = 0, or a particle drawn at every step.
+    pub fn switch_off_adversary(&mut self) {
+        match self.propagation {
+            Propagation::Shifted(_) => self.world.device.fill(&mut self.reach, 0.0),
+            Propagation::Chosen(_) => self.propagation = Propagation::DrawEveryStep,
+            _ => {}
+        }
+    }
+
+    /// What an [`Explorer`] chose in the last step, `[rows, state]`; the shifts of any other adversary.
     pub fn choices(&self) -> &Buffer {
         self.exploration.as_ref().map_or(&self.shifts, |e| &e.choices)
     }

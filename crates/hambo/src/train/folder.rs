@@ -37,23 +37,16 @@ impl Folder {
         Ok(Folder(path.to_owned()))
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub fn write(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         write_together(&[(self.0.join(name), bytes)])
     }
 
     pub fn save_policy(&self, policy: &Policy, name: &str) -> Result<()> {
         policy.save(&self.0.join(format!("{name}.safetensors")))
-    }
-
-    /// A new file of events; TensorBoard goes by the part of the name before the seconds.
-    pub fn create_events(&self, seconds: u64) -> Result<File> {
-        let name = |n: u64| self.0.join(format!("events.out.tfevents.{}.hambo", seconds + n));
-        let path = (0..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0));
-        File::create(&path).map_err(|e| Error::io(&path, "write", e))
-    }
-
-    pub fn append_event(&self, events: &mut File, record: &[u8]) -> Result<()> {
-        events.write_all(record).map_err(|e| Error::io(&self.0, "write events into the folder", e))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Cpu, Parts, vectorised};
 use crate::compute::{Gaussian, Status, Step};
 use crate::expression::{Program, Scratch};
-use crate::rng::{normal_pair, philox};
+use crate::rng::{normal_pair, philox, uniform_indices};
 use std::{cell::RefCell, sync::PoisonError};
 
 thread_local! {
@@ -30,12 +30,7 @@ impl Cpu {
     }
 
     pub fn uniform_indices(&self, key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {
-        for (block, out) in out.chunks_mut(4).enumerate() {
-            let bits = philox([block as u32, step, 0, 3], key);
-            for (o, b) in out.iter_mut().zip(bits) {
-                *o = ((u64::from(b) * u64::from(below)) >> 32) as u32;
-            }
-        }
+        uniform_indices(key, step, below, out);
     }
 
     pub fn normals(&self, key: [u32; 2], step: u32, out: &mut [f32]) {

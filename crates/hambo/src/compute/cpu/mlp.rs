@@ -6,16 +6,54 @@ use crate::compute::{
     shape::{Activation, Layer, Shape},
 };
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Rows that a thread takes through a network at a time at the most: their activations stay in its cache.
 const ROWS: usize = 256;
 /// Columns of a weight gradient that a thread computes at a time.
 const COLUMNS: usize = 128;
 
-/// Rows of a block. Large ones use the weights more often once they are packed, small ones give every thread
-/// its share of a small batch.
-fn block_rows(rows: usize) -> usize {
-    if rows >= 4 * ROWS { ROWS } else { ROWS / 2 }
+/// How the rows of all members are shared out: in large blocks, which use the weights often once they are packed, and
+/// so that all threads end together. What comes out does not depend on it.
+struct Units {
+    members: usize,
+    rows: usize,
+    /// Segments of whole members, one a thread, with a part of each of the members that are left over; or 1.
+    segments: usize,
+    /// Blocks of a member within a segment.
+    blocks: usize,
+}
+
+impl Units {
+    fn new(cpu: &Cpu, members: usize, rows: usize) -> Self {
+        let threads = cpu.pool.current_num_threads();
+        let large = rows.div_ceil(ROWS);
+        if large == 1 && members >= threads && rows >= 16 * threads {
+            return Units { members, rows, segments: threads, blocks: 1 };
+        }
+        let blocks = if members * large >= 4 * threads { large } else { rows.div_ceil(ROWS / 2) };
+        Units { members, rows, segments: 1, blocks }
+    }
+
+    fn len(&self) -> usize {
+        self.segments * (self.members / self.segments * self.blocks + self.members % self.segments)
+    }
+
+    /// The member and the rows of a unit.
+    fn get(&self, unit: usize) -> (usize, Range<usize>) {
+        let whole = self.members / self.segments * self.blocks;
+        let per_segment = whole + self.members % self.segments;
+        let (segment, unit) = (unit / per_segment, unit % per_segment);
+        let part = |i: usize, n: usize| self.rows * i / n..self.rows * (i + 1) / n;
+        match unit.checked_sub(whole) {
+            // Neighbouring units share a member, so that its weights stay in the cache.
+            None => {
+                let member = segment * (self.members / self.segments) + unit / self.blocks;
+                (member, part(unit % self.blocks, self.blocks))
+            }
+            Some(left) => (self.members - self.members % self.segments + left, part(segment, self.segments)),
+        }
+    }
 }
 
 thread_local! {
@@ -33,13 +71,11 @@ impl Cpu {
         rows: usize,
         output: &mut [f32],
     ) {
-        let block = block_rows(rows);
-        let blocks = rows.div_ceil(block);
+        let units = Units::new(self, shape.members, rows);
         let output = Parts::new(output);
-        self.parallel(shape.members * blocks, |unit| {
-            // Neighbouring units share a member, so that its weights stay in the cache.
-            let (member, first) = (unit / blocks, unit % blocks * block);
-            let n = block.min(rows - first);
+        self.parallel(units.len(), |unit| {
+            let (member, block) = units.get(unit);
+            let (first, n) = (block.start, block.len());
             let params = member_params(shape, params, member);
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.iter_mut().for_each(|s| s.resize(s.len().max(ROWS * shape.widest()), 0.0));
@@ -73,12 +109,11 @@ impl Cpu {
         rows: usize,
         activations: &mut [Buffer],
     ) {
-        let block = block_rows(rows);
-        let blocks = rows.div_ceil(block);
+        let units = Units::new(self, shape.members, rows);
         with_parts(activations, |activations| {
-            self.parallel(shape.members * blocks, |unit| {
-                let (member, first) = (unit / blocks, unit % blocks * block);
-                let n = block.min(rows - first);
+            self.parallel(units.len(), |unit| {
+                let (member, block) = units.get(unit);
+                let (first, n) = (block.start, block.len());
                 let params = member_params(shape, params, member);
                 let mut x = input.rows(shape, rows, member, first, n);
                 for (l, layer) in shape.layers() {
@@ -106,13 +141,12 @@ impl Cpu {
         gradient: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
     ) {
-        let block = block_rows(rows);
-        let blocks = rows.div_ceil(block);
+        let units = Units::new(self, shape.members, rows);
         let d_input = d_input.map(Parts::new);
         with_parts(deltas, |deltas| {
-            self.parallel(shape.members * blocks, |unit| {
-                let (member, first) = (unit / blocks, unit % blocks * block);
-                let n = block.min(rows - first);
+            self.parallel(units.len(), |unit| {
+                let (member, block) = units.get(unit);
+                let (first, n) = (block.start, block.len());
                 let params = member_params(shape, params, member);
                 let range = |width: usize| {
                     let start = (member * rows + first) * width;
@@ -377,5 +411,28 @@ unsafe fn strided_product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: u
             false,
             gemm::Parallelism::None,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_cover_every_row_of_every_member_once() {
+        for threads in 1..=4 {
+            let cpu = Cpu::new(Some(threads)).unwrap();
+            for (members, rows) in
+                [(5, 256), (1, 1), (2, 1024), (5, 1000), (7, 100), (3, 257), (1, 300), (4, 3)]
+            {
+                let units = Units::new(&cpu, members, rows);
+                let mut seen = vec![0; members * rows];
+                for (member, block) in (0..units.len()).map(|unit| units.get(unit)) {
+                    assert!(block.len() <= ROWS);
+                    block.for_each(|row| seen[member * rows + row] += 1);
+                }
+                assert!(seen.iter().all(|&n| n == 1), "{threads} threads, {members} × {rows}");
+            }
+        }
     }
 }

@@ -13,6 +13,9 @@ const BLOCK: usize = 8192;
 /// Parameters whose directions of all particles stay in the first-level cache.
 const CHUNK: usize = 512;
 
+/// Particles that see less than this of each other do not see each other: the sum, in f32, is the same.
+const BLIND: f64 = 1e-12;
+
 thread_local! {
     static DIRECTIONS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
@@ -159,6 +162,7 @@ impl Cpu {
             let mut others = 0.0;
             for j in (0..members).filter(|&j| j != i) {
                 let k = rbf(mixing.distances[i * members + j], length_scale);
+                let k = if k < BLIND { 0.0 } else { k };
                 others += k;
                 mixing.gradients[i * members + j] = (scale * k * over_members) as f32;
                 mixing.params[i * members + j] = ((prior + 1.0 / length_scale) * k * over_members) as f32;

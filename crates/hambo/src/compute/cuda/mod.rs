@@ -25,6 +25,11 @@ const EARLY: [i32; 2] = [9, 0];
 /// Steps in one recording of repeated work. Even, so that work may swap two buffers.
 const RECORDED: usize = 8;
 
+/// The environment variable that says how many gigabytes of the card may be used.
+const LIMIT: &str = "HAMBO_GPU_MEMORY";
+/// Bytes from which on it is asked whether they are free.
+const LARGE: usize = 1 << 20;
+
 const KERNELS: &str = concat!(include_str!("common.cu"), include_str!("kernels.cu"));
 const PASSES: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("mlp.cu"));
 const WEIGHTS: &str =
@@ -40,6 +45,9 @@ pub(crate) struct Cuda {
     shared: u32,
     /// Whether a kernel may be started before the one before it has ended.
     starts_early: bool,
+    pool: sys::CUmemoryPool,
+    /// Bytes that may be used at most.
+    limit: u64,
     compiler: Compiler,
     functions: Mutex<HashMap<Kernel, sys::CUfunction>>,
     tapes: Mutex<HashMap<String, elementwise::Tape>>,
@@ -206,9 +214,16 @@ impl Cuda {
                 CAPABILITY[0], CAPABILITY[1]
             )));
         }
+        let limit = match std::env::var(LIMIT) {
+            Err(_) => u64::MAX,
+            Ok(text) => match text.parse::<f64>() {
+                Ok(gigabytes) if gigabytes > 0.0 => (gigabytes * 1e9) as u64,
+                _ => return Err(Error::setting(LIMIT, text, "a number of gigabytes above 0")),
+            },
+        };
         let compiler = Compiler::new(capability)?;
         // SAFETY: the context is retained for the life of the process.
-        let (context, stream) = unsafe {
+        let (context, stream, pool) = unsafe {
             let context = result::primary_ctx::retain(device).map_err(|e| failed(&name, e))?;
             result::ctx::set_current(context).map_err(|e| failed(&name, e))?;
             let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
@@ -221,7 +236,7 @@ impl Cuda {
                 sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
                 (&raw mut keep).cast(),
             );
-            (context, stream)
+            (context, stream, pool)
         };
         let (tickets, partials) =
             (4 * elementwise::MOST_MEMBERS, 8 * elementwise::MOST_MEMBERS * elementwise::MOST_PARTS);
@@ -240,6 +255,8 @@ impl Cuda {
             name,
             context,
             stream,
+            pool,
+            limit,
             compiler,
             functions: Mutex::default(),
             tapes: Mutex::default(),
@@ -296,24 +313,42 @@ impl Cuda {
         }
     }
 
+    /// Bytes that can still be allocated: what the card has left and we have freed, within the limit.
+    pub fn free_memory(&self) -> u64 {
+        if self.enter().is_err() {
+            return 0;
+        }
+        use sys::CUmemPool_attribute as A;
+        let of_pool = |attribute: A| {
+            let mut bytes = 0u64;
+            // SAFETY: both attributes are 64 bits wide.
+            unsafe { sys::cuMemPoolGetAttribute(self.pool, attribute, (&raw mut bytes).cast()) };
+            bytes
+        };
+        let ours = of_pool(A::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+        let used = of_pool(A::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+        let left = result::mem_get_info().map_or(0, |(free, _)| free as u64);
+        (left + ours).min(self.limit).saturating_sub(used)
+    }
+
     /// Memory of undefined content; none at all after a problem.
     pub fn allocate(self: &Arc<Self>, bytes: usize) -> Memory {
         let mut memory = Memory { address: 0, bytes, device: self.clone() };
         if bytes == 0 || self.enter().is_err() {
             return memory;
         }
-        if let Ok((free, total)) = result::mem_get_info()
-            && bytes > total
-        {
-            self.fail(format!(
-                "{}: {:.1} GB in one piece are asked for, the card has {:.1} GB ({:.1} free); lower the number of \
-                 rollouts, the batch or the network",
-                self.name,
-                bytes as f64 / 1e9,
-                total as f64 / 1e9,
-                free as f64 / 1e9
-            ));
-            return memory;
+        // Asking takes longer than allocating a little.
+        if bytes >= LARGE {
+            let free = self.free_memory();
+            if bytes as u64 > free {
+                let [asked, free] = [bytes as f64, free as f64].map(|n| n / 1e6);
+                self.fail(format!(
+                    "{}: {asked:.1} MB are asked for, {free:.1} MB are free; lower the number of rollouts, the batch or the \
+                     network, or free the card of other processes",
+                    self.name
+                ));
+                return memory;
+            }
         }
         // SAFETY: freed on the same stream.
         if let Ok(address) =

@@ -5,7 +5,7 @@ use super::posterior::Posterior;
 use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
-use lbfgsb_rs_pure::LBFGSB;
+use lbfgsb_rs_pure::{IterationControl, IterationInfo, LBFGSB};
 use serde::{Deserialize, Serialize};
 
 /// Where variances and length scales are looked for: scikit-learn's bounds.
@@ -16,7 +16,12 @@ const NOISE_BOUNDS: [f64; 2] = [1e-10, 1e5];
 const STARTS: [[f64; 2]; 2] = [[0.1, 10.0], [1e-6, 0.3]];
 /// Corrections that L-BFGS-B keeps, and its iterations at the most.
 const MEMORY: usize = 10;
-const ITERATIONS: usize = 200;
+const ITERATIONS: usize = 100;
+/// A search ends after that many iterations in which ln p rose by less than this, and starts over with an empty memory
+/// where it stands as long as that gains something: a likelihood has long, flat ridges.
+const PATIENCE: usize = 3;
+const GAIN: f64 = 1e-5;
+const ROUNDS: usize = 6;
 /// What a point counts where the likelihood is no number.
 const IMPOSSIBLE: f64 = 1e25;
 
@@ -87,11 +92,7 @@ impl Learning {
                 }
             };
             let [low, high] = [0, 1].map(|i| bounds.iter().map(|b| b[i]).collect::<Vec<f64>>());
-            let mut solver = LBFGSB::new(MEMORY).with_max_iter(ITERATIONS).with_pgtol(1e-6);
-            let found = solver.minimize(&mut theta, &low, &high, &mut loss);
-            // A search that broke off has still found a point.
-            let theta = found.map_or(theta, |solution| solution.x);
-            let value = -loss(&theta).0;
+            let value = -descend(&mut theta, &low, &high, &mut loss);
             if value > -IMPOSSIBLE && best.as_ref().is_none_or(|(highest, _)| value > *highest) {
                 best = Some((value, self.at(&theta, scales)));
             }
@@ -118,4 +119,36 @@ impl Learning {
         let noise_std = self.noise_std.unwrap_or_else(|| (0.5 * theta[scales + 1]).exp());
         Hyperparameters { kernel, noise_std }
     }
+}
+
+/// Moves to a minimum within the bounds; gives what the loss is there.
+fn descend(
+    theta: &mut Vec<f64>,
+    low: &[f64],
+    high: &[f64],
+    loss: &mut impl FnMut(&[f64]) -> (f64, Vec<f64>),
+) -> f64 {
+    let mut lowest = loss(theta).0;
+    for _ in 0..ROUNDS {
+        let before = lowest;
+        let mut moved = theta.clone();
+        let (mut last, mut idle) = (lowest, 0);
+        let mut watch = |info: &IterationInfo, _: &[f64]| {
+            idle = if last - info.f < GAIN { idle + 1 } else { 0 };
+            last = info.f;
+            if idle < PATIENCE { IterationControl::Continue } else { IterationControl::StopConverged }
+        };
+        let mut solver = LBFGSB::new(MEMORY).with_max_iter(ITERATIONS).with_pgtol(1e-6);
+        // A search that broke off has still found a point.
+        let found = solver.minimize_with_callback(&mut moved, low, high, loss, &mut watch);
+        moved = found.map_or(moved, |solution| solution.x);
+        let value = loss(&moved).0;
+        if value < lowest {
+            (lowest, *theta) = (value, moved);
+        }
+        if before - lowest < 10.0 * GAIN {
+            break;
+        }
+    }
+    lowest
 }

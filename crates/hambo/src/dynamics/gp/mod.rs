@@ -136,7 +136,6 @@ pub struct GpReport {
 }
 
 /// A fitted model.
-#[derive(Debug)]
 pub struct Gp {
     config: GpConfig,
     frame: Frame,
@@ -151,6 +150,15 @@ pub struct Gp {
     report: GpReport,
     /// What it is conditioned on, in its units: `[rows, input]` and `[rows, state]`.
     data: [Vec<f32>; 2],
+}
+
+impl std::fmt::Debug for Gp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gp")
+            .field("config", &self.config)
+            .field("posteriors", &self.posteriors)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Transitions from which on some are held out.

@@ -6,8 +6,8 @@ use crate::{Error, Result};
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 
-/// Rows that are predicted at a time by a thread.
-const CHUNK: usize = 64;
+/// Rows that are predicted at a time by a thread, at the most.
+const LARGEST_CHUNK: usize = 168;
 /// Jitter that is tried where K + σ²I is not positive definite to the computer, in units of its mean diagonal.
 const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 
@@ -16,7 +16,7 @@ const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 /// μ(x) = k(x)ᵀ (K + σ²I)⁻¹ y, σ²(x) = k(x, x) − k(x)ᵀ (K + σ²I)⁻¹ k(x).
 ///
 /// The deviation does not depend on y, so that it is the same for all outputs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Posterior {
     /// The prior's covariance.
     pub kernel: Kernel,
@@ -47,6 +47,13 @@ pub(super) struct Tape {
     /// Inputs in units of the length scales, `[rows, width]`, and σ of each.
     x: Vec<f64>,
     std: Vec<f64>,
+}
+
+impl std::fmt::Debug for Posterior {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Posterior { kernel, noise_variance, .. } = self;
+        write!(f, "posterior of {} data, {kernel:?}, noise variance {noise_variance:e}", self.len())
+    }
 }
 
 impl Posterior {
@@ -110,6 +117,12 @@ impl Posterior {
         self.x.is_empty()
     }
 
+    /// How many of `rows` rows are predicted at a time: few have to give work to two threads, many are best taken in
+    /// large chunks.
+    fn chunk(rows: usize) -> usize {
+        rows.div_ceil(2 * rows.div_ceil(2 * LARGEST_CHUNK).max(1)).next_multiple_of(8).max(8)
+    }
+
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
         self.outputs
@@ -118,10 +131,11 @@ impl Posterior {
     /// Mean `[rows, outputs]` and deviation `[rows]` at inputs `[rows, width]`.
     pub fn predict(&self, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let rows = x.len() / self.width;
+        let chunk = Self::chunk(rows);
         let x = self.kernel.scaled(x, self.width);
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
-        let parts = mean.par_chunks_mut(CHUNK * self.outputs).zip(std.par_chunks_mut(CHUNK));
-        parts.zip(x.par_chunks(CHUNK * self.width)).for_each(|((mean, std), x)| {
+        let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
+        parts.zip(x.par_chunks(chunk * self.width)).for_each(|((mean, std), x)| {
             let mut k = vec![0.0; self.len() * std.len()];
             self.covariances(x, &mut k, &mut []);
             self.predict_chunk(x, &mut k, mean, std);
@@ -132,10 +146,11 @@ impl Posterior {
     /// The same, such that [`Posterior::backward`] can follow.
     pub(super) fn forward(&self, x: &[f64], tape: &mut Tape) -> (Vec<f64>, Vec<f64>) {
         let rows = x.len() / self.width;
+        let chunk = Self::chunk(rows);
         tape.x = self.kernel.scaled(x, self.width);
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
-        let parts = mean.par_chunks_mut(CHUNK * self.outputs).zip(std.par_chunks_mut(CHUNK));
-        let chunks = parts.zip(tape.x.par_chunks(CHUNK * self.width)).map(|((mean, std), x)| {
+        let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
+        let chunks = parts.zip(tape.x.par_chunks(chunk * self.width)).map(|((mean, std), x)| {
             let mut k = vec![0.0; self.len() * std.len()];
             let mut slopes = vec![0.0; k.len()];
             self.covariances(x, &mut k, &mut slopes);
@@ -155,9 +170,10 @@ impl Posterior {
         let (width, outputs) = (self.width, self.outputs);
         let mut d_x = vec![0.0; tape.x.len()];
         let linear = self.kernel.family == Family::Linear;
-        let chunks = d_x.par_chunks_mut(CHUNK * width).zip(&tape.chunks).enumerate();
-        chunks.for_each(|(chunk, (d_x, [slopes, solved]))| {
-            let (first, columns) = (chunk * CHUNK, d_x.len() / width);
+        let chunk = Self::chunk(tape.std.len());
+        let chunks = d_x.par_chunks_mut(chunk * width).zip(&tape.chunks).enumerate();
+        chunks.for_each(|(index, (d_x, [slopes, solved]))| {
+            let (first, columns) = (index * chunk, d_x.len() / width);
             let spread: Vec<f64> = (first..first + columns)
                 .map(|row| if tape.std[row] > 0.0 { d_std[row] / tape.std[row] } else { 0.0 })
                 .collect();
@@ -200,21 +216,26 @@ impl Posterior {
     fn predict_chunk(&self, x: &[f64], k: &mut [f64], mean: &mut [f64], std: &mut [f64]) {
         let (columns, outputs) = (std.len(), self.outputs);
         let mut sums = vec![0.0; outputs * columns];
-        for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
-            for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
-                sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+        pulp::Arch::new().dispatch(|| {
+            for (weights, k) in self.weights.chunks_exact(outputs).zip(k.chunks_exact(columns)) {
+                for (w, sums) in weights.iter().zip(sums.chunks_exact_mut(columns)) {
+                    sums.iter_mut().zip(k).for_each(|(sum, k)| *sum += w * k);
+                }
             }
-        }
+        });
         for (j, sums) in sums.chunks_exact(columns).enumerate() {
             sums.iter().enumerate().for_each(|(c, sum)| mean[c * outputs + j] = *sum);
         }
         self.factor.solve_lower(k, columns);
-        let mut known = vec![0.0; columns];
-        for v in k.chunks_exact(columns) {
-            known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
-        }
-        for ((std, known), x) in std.iter_mut().zip(&known).zip(x.chunks_exact(self.width)) {
-            *std = (self.kernel.prior(x) - known).max(0.0).sqrt();
+        let known = &mut sums[..columns];
+        known.fill(0.0);
+        pulp::Arch::new().dispatch(|| {
+            for v in k.chunks_exact(columns) {
+                known.iter_mut().zip(v).for_each(|(sum, v)| *sum += v * v);
+            }
+        });
+        for ((std, known), x) in std.iter_mut().zip(known).zip(x.chunks_exact(self.width)) {
+            *std = (self.kernel.prior(x) - *known).max(0.0).sqrt();
         }
     }
 

@@ -1,0 +1,158 @@
+//! Plots as SVG and PNG: panels side by side, each with lines, bands around them and a line to hold them against.
+
+use hambo::{Error, Result};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::sync::Once;
+
+/// DejaVu Sans, the letters that plots need; notice in `assets/LICENSE.DejaVu`.
+const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
+const FAMILY: &str = "sans-serif";
+const PANEL: (u32, u32) = (520, 380);
+/// Pixels of a PNG for one of the SVG.
+const SHARPNESS: u32 = 2;
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(31, 98, 168), RGBColor(200, 90, 20), RGBColor(40, 130, 60), RGBColor(120, 60, 150)];
+
+/// One chart; the x axis is logarithmic.
+pub struct Panel {
+    pub title: String,
+    pub x_name: String,
+    pub y_name: String,
+    pub lines: Vec<Line>,
+    /// A horizontal line and its name.
+    pub reference: Option<(String, f64)>,
+}
+
+/// A line and the band around it.
+pub struct Line {
+    pub name: String,
+    /// x, y, and the band's lower and upper edge.
+    pub points: Vec<[f64; 4]>,
+}
+
+/// The panels side by side as an SVG document.
+pub fn svg(panels: &[Panel]) -> Result<String> {
+    let mut text = String::new();
+    let root = SVGBackend::with_string(&mut text, size(panels, 1)).into_drawing_area();
+    draw(root, panels, 1).map_err(|e| problem(&e))?;
+    Ok(text)
+}
+
+/// The panels side by side as a PNG file.
+pub fn png(panels: &[Panel]) -> Result<Vec<u8>> {
+    let (width, height) = size(panels, SHARPNESS);
+    let mut pixels = vec![0; (width * height * 3) as usize];
+    let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
+    draw(root, panels, SHARPNESS).map_err(|e| problem(&e))?;
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.write_header().and_then(|mut w| w.write_image_data(&pixels)).map_err(|e| problem(&e))?;
+    Ok(file)
+}
+
+fn problem(e: &dyn std::fmt::Display) -> Error {
+    Error::Numeric(format!("the plot cannot be drawn: {e}"))
+}
+
+fn size(panels: &[Panel], scale: u32) -> (u32, u32) {
+    (panels.len() as u32 * PANEL.0 * scale, PANEL.1 * scale)
+}
+
+fn draw<B: DrawingBackend>(
+    root: DrawingArea<B, Shift>,
+    panels: &[Panel],
+    scale: u32,
+) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    static FONTS: Once = Once::new();
+    FONTS.call_once(|| drop(plotters::style::register_font(FAMILY, FontStyle::Normal, FONT)));
+    let font = |size: u32| (FAMILY, size * scale).into_font();
+    root.fill(&WHITE)?;
+    for (area, panel) in root.split_evenly((1, panels.len())).iter().zip(panels) {
+        let points = || panel.lines.iter().flat_map(|line| &line.points);
+        let range = |values: &mut dyn Iterator<Item = f64>| {
+            values
+                .filter(|v| v.is_finite())
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)))
+        };
+        let x = range(&mut points().map(|p| p[0]));
+        let mut y = range(&mut points().flat_map(|p| p[1..].to_vec()));
+        if let Some((_, reference)) = &panel.reference {
+            // A bound that is far below leaves the picture, so that the others can be told apart.
+            y = (y.0.min(*reference).max(reference - 1.5 * reference.abs()), y.1.max(*reference));
+        }
+        let margin = 0.06 * (y.1 - y.0).max(1e-9);
+        let mut chart = ChartBuilder::on(area)
+            .margin(12 * scale)
+            .caption(&panel.title, font(17))
+            .x_label_area_size(42 * scale)
+            .y_label_area_size(64 * scale)
+            .build_cartesian_2d((x.0 * 0.9..x.1 * 1.1).log_scale(), y.0 - margin..y.1 + margin)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(BLACK.mix(0.12))
+            .x_desc(&panel.x_name)
+            .y_desc(&panel.y_name)
+            .axis_desc_style(font(14))
+            .label_style(font(13))
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .draw()?;
+        let floor = y.0 - margin;
+        for (line, colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
+            let lower = line.points.iter().map(|p| (p[0], p[2].max(floor)));
+            let upper = line.points.iter().rev().map(|p| (p[0], p[3].max(floor)));
+            let band: Vec<(f64, f64)> = lower.chain(upper).collect();
+            chart.draw_series([Polygon::new(band, colour.mix(0.18))])?;
+            let style = colour.stroke_width(2 * scale);
+            let path = || line.points.iter().map(|p| (p[0], p[1].max(floor)));
+            chart
+                .draw_series(LineSeries::new(path(), style))?
+                .label(&line.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style));
+            chart.draw_series(path().map(|at| Circle::new(at, 3 * scale, colour.filled())))?;
+        }
+        if let Some((name, value)) = &panel.reference {
+            let style = BLACK.stroke_width(scale);
+            chart
+                .draw_series([PathElement::new([(x.0, *value), (x.1, *value)], style)])?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .legend_area_size(26 * scale)
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK.mix(0.2))
+            .label_font(font(13))
+            .draw()?;
+    }
+    root.present()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plots_are_drawn() {
+        let line = Line {
+            name: "J̃".to_owned(),
+            points: vec![[25.0, -3.0, -4.0, -2.0], [100.0, -1.0, -1.2, -0.9]],
+        };
+        let panel = Panel {
+            title: "point".to_owned(),
+            x_name: "n".to_owned(),
+            y_name: "return".to_owned(),
+            lines: vec![line],
+            reference: Some(("J".to_owned(), -0.5)),
+        };
+        let text = svg(std::slice::from_ref(&panel)).unwrap();
+        assert!(text.starts_with("<svg") && text.contains("point") && text.contains("<polygon"), "{text}");
+        let file = png(&[panel]).unwrap();
+        let image = png::Decoder::new(std::io::Cursor::new(&file)).read_info().unwrap();
+        assert_eq!(image.info().size(), (PANEL.0 * SHARPNESS, PANEL.1 * SHARPNESS));
+    }
+}

@@ -1,0 +1,3 @@
+//! The paper's experiments, one file a figure or table.
+
+pub mod fig2;
