@@ -113,7 +113,7 @@ impl Axis {
             if let Some(mark) = row.mark {
                 let _ = write!(html, "<i class=\"mark\" style=\"left:{:.3}%\"></i>", at(mark));
             }
-            let _ = write!(html, "</div><span class=\"figures\">{}</span></div>\n", row.figures);
+            let _ = writeln!(html, "</div><span class=\"figures\">{}</span></div>", row.figures);
         }
         html.push_str("<div class=\"row ticks\"><span></span><div class=\"track\">");
         for tick in ticks(low, high) {
