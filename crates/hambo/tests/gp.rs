@@ -244,6 +244,6 @@ fn subsets_know_less() {
     let some = Gp::fit(&data, &GpConfig { subset: Some(60), ..config }, Stream::new(1), &()).unwrap();
     assert!(!all.report().subset && some.report().subset && some.report().rows == 60);
     let states: Vec<f32> = (0..40).map(|i| (i as f32 * 0.7).sin() * 2.5).collect();
-    let [all, some] = [&all, &some].map(|gp| gp.predict(&device, &states, &vec![0.3; 20]).epistemic_std);
+    let [all, some] = [&all, &some].map(|gp| gp.predict(&device, &states, &[0.3; 20]).epistemic_std);
     assert!(all.iter().zip(&some).all(|(all, some)| *all <= some * 1.001), "{all:?} {some:?}");
 }

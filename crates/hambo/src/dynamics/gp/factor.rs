@@ -1,22 +1,20 @@
 //! Cholesky's factor K = L Lᵀ in f64, and solves with it, cut into blocks so that the work is matrix products.
 //!
-//! Only the small blocks on the diagonal are inverted, never L or K: the posterior variance is a difference of nearly
-//! equal numbers where the data are dense, and an inverse of K would lose it.
+//! Nothing is inverted, not even the small blocks on the diagonal, which are solved by substitution: without noise K is
+//! nearly singular, and the posterior variance is a difference of nearly equal numbers.
 
 use rayon::prelude::*;
 
 /// Rows of a block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 48;
 /// Rows that a thread takes at a time where they do not depend on each other.
-const SHARE: usize = 256;
+const SHARE: usize = 192;
 
 /// L, row after row; what lies above its diagonal is not used.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     n: usize,
     lower: Vec<f64>,
-    /// Inverses of the blocks on the diagonal, `[blocks, BLOCK, BLOCK]`.
-    inverses: Vec<f64>,
 }
 
 /// A matrix within a slice.
@@ -42,8 +40,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// out ← keep · out + factor · a b, where rows of `out` lie `stride` apart.
-fn multiply(keep: f64, out: &mut [f64], stride: usize, factor: f64, a: View<'_>, b: View<'_>) {
+/// out ← out − a b, where rows of `out` lie `stride` apart.
+fn subtract(out: &mut [f64], stride: usize, a: View<'_>, b: View<'_>) {
     assert_eq!(a.columns, b.rows, "inner sizes of a product");
     if a.rows == 0 || b.columns == 0 {
         return;
@@ -58,15 +56,15 @@ fn multiply(keep: f64, out: &mut [f64], stride: usize, factor: f64, a: View<'_>,
             out.as_mut_ptr(),
             1,
             stride as isize,
-            keep != 0.0,
+            true,
             a.data.as_ptr(),
             a.strides[1] as isize,
             a.strides[0] as isize,
             b.data.as_ptr(),
             b.strides[1] as isize,
             b.strides[0] as isize,
-            keep,
-            factor,
+            1.0,
+            -1.0,
             false,
             false,
             false,
@@ -78,34 +76,39 @@ fn multiply(keep: f64, out: &mut [f64], stride: usize, factor: f64, a: View<'_>,
 impl Factor {
     /// Of a symmetric matrix `[n, n]` of which the lower half is read; none if it is not positive definite.
     pub fn new(mut matrix: Vec<f64>, n: usize) -> Option<Self> {
-        let mut inverses = vec![0.0; n.div_ceil(BLOCK) * BLOCK * BLOCK];
         let mut panel = vec![0.0; n * BLOCK];
-        for (first, inverse) in (0..n).step_by(BLOCK).zip(inverses.chunks_exact_mut(BLOCK * BLOCK)) {
+        for first in (0..n).step_by(BLOCK) {
             let width = BLOCK.min(n - first);
             let end = first + width;
             factor_block(&mut matrix[first * n + first..], n, width)?;
-            invert_block(&matrix[first * n + first..], n, width, inverse);
-            let inverse = View::new(inverse, width, width, BLOCK);
-            let panel = &mut panel[..(n - end) * width];
             // Below the block: L_ib = A_ib L_bb⁻ᵀ.
-            let rows = matrix[end * n..].par_chunks_mut(SHARE * n);
-            rows.zip(panel.par_chunks_mut(SHARE * width)).for_each(|(rows, panel)| {
-                let a = View::new(&rows[first..], panel.len() / width, width, n);
-                multiply(0.0, panel, width, 1.0, a, inverse.transposed());
-                for (row, solved) in rows.chunks_exact_mut(n).zip(panel.chunks_exact(width)) {
-                    row[first..end].copy_from_slice(solved);
+            let (above, below) = matrix.split_at_mut(end * n);
+            let block = &above[first * n + first..];
+            let panel = &mut panel[..(n - end) * width];
+            let rows = below.par_chunks_mut(SHARE * n).zip(panel.par_chunks_mut(SHARE * width));
+            rows.for_each(|(rows, panel)| {
+                let height = rows.len() / n;
+                let mut columns = vec![0.0; width * height]; // A_ibᵀ, so that substitution runs along rows
+                for (i, row) in rows.chunks_exact(n).enumerate() {
+                    (0..width).for_each(|k| columns[k * height + i] = row[first + k]);
+                }
+                substitute(block, n, width, &mut columns, height);
+                let solved = rows.chunks_exact_mut(n).zip(panel.chunks_exact_mut(width));
+                for (i, (row, panel)) in solved.enumerate() {
+                    (0..width).for_each(|k| panel[k] = columns[k * height + i]);
+                    row[first..end].copy_from_slice(panel);
                 }
             });
             // What is left: A_ij − L_ib L_jbᵀ, for j ≤ i.
             let panel = &*panel;
-            matrix[end * n..].par_chunks_mut(BLOCK * n).enumerate().for_each(|(i, rows)| {
+            below.par_chunks_mut(BLOCK * n).enumerate().for_each(|(i, rows)| {
                 let (height, columns) = (rows.len() / n, ((i + 1) * BLOCK).min(n - end));
                 let own = View::new(&panel[i * BLOCK * width..], height, width, width);
                 let others = View::new(panel, columns, width, width);
-                multiply(1.0, &mut rows[end..], n, -1.0, own, others.transposed());
+                subtract(&mut rows[end..], n, own, others.transposed());
             });
         }
-        Some(Factor { n, lower: matrix, inverses })
+        Some(Factor { n, lower: matrix })
     }
 
     /// ln det K
@@ -115,40 +118,42 @@ impl Factor {
 
     /// rhs ← L⁻¹ rhs, for `columns` right-hand sides side by side, `[n, columns]`.
     pub fn solve_lower(&self, rhs: &mut [f64], columns: usize) {
-        let mut solved = vec![0.0; BLOCK * columns];
-        for (first, inverse) in (0..self.n).step_by(BLOCK).zip(self.inverses.chunks_exact(BLOCK * BLOCK)) {
-            let width = BLOCK.min(self.n - first);
-            let (done, rest) = rhs.split_at_mut(first * columns);
-            let rest = &mut rest[..width * columns];
-            if first > 0 {
-                let left = View::new(&self.lower[first * self.n..], width, first, self.n);
-                multiply(1.0, rest, columns, -1.0, left, View::new(done, first, columns, columns));
-            }
-            let inverse = View::new(inverse, width, width, BLOCK);
-            multiply(0.0, &mut solved, columns, 1.0, inverse, View::new(rest, width, columns, columns));
-            rest.copy_from_slice(&solved[..width * columns]);
-        }
+        self.lower_part(0, self.n, rhs, columns);
     }
 
     /// rhs ← L⁻ᵀ rhs
     pub fn solve_upper(&self, rhs: &mut [f64], columns: usize) {
-        let mut solved = vec![0.0; BLOCK * columns];
-        let blocks = (0..self.n).step_by(BLOCK).zip(self.inverses.chunks_exact(BLOCK * BLOCK));
-        for (first, inverse) in blocks.rev() {
-            let width = BLOCK.min(self.n - first);
-            let end = first + width;
-            let (rest, done) = rhs.split_at_mut(end * columns);
-            let rest = &mut rest[first * columns..];
-            if end < self.n {
-                let below = View::new(&self.lower[end * self.n + first..], self.n - end, width, self.n);
-                let done = View::new(done, self.n - end, columns, columns);
-                multiply(1.0, rest, columns, -1.0, below.transposed(), done);
-            }
-            let inverse = View::new(inverse, width, width, BLOCK);
-            let right = View::new(rest, width, columns, columns);
-            multiply(0.0, &mut solved, columns, 1.0, inverse.transposed(), right);
-            rest.copy_from_slice(&solved[..width * columns]);
+        self.upper_part(0, self.n, rhs, columns);
+    }
+
+    /// [`Factor::solve_lower`] with the part of L on the diagonal from `first` on, `size` wide: the upper half, a product,
+    /// the lower half. Halves of halves make the products large.
+    fn lower_part(&self, first: usize, size: usize, rhs: &mut [f64], columns: usize) {
+        if size <= BLOCK {
+            return substitute(&self.lower[first * self.n + first..], self.n, size, rhs, columns);
         }
+        let half = (size / 2).next_multiple_of(BLOCK);
+        let (top, bottom) = rhs.split_at_mut(half * columns);
+        self.lower_part(first, half, top, columns);
+        subtract(bottom, columns, self.below(first, half, size), View::new(top, half, columns, columns));
+        self.lower_part(first + half, size - half, bottom, columns);
+    }
+
+    fn upper_part(&self, first: usize, size: usize, rhs: &mut [f64], columns: usize) {
+        if size <= BLOCK {
+            return substitute_back(&self.lower[first * self.n + first..], self.n, size, rhs, columns);
+        }
+        let half = (size / 2).next_multiple_of(BLOCK);
+        let (top, bottom) = rhs.split_at_mut(half * columns);
+        self.upper_part(first + half, size - half, bottom, columns);
+        let below = self.below(first, half, size).transposed();
+        subtract(top, columns, below, View::new(bottom, size - half, columns, columns));
+        self.upper_part(first, half, top, columns);
+    }
+
+    /// The square below the upper half of a part.
+    fn below(&self, first: usize, half: usize, size: usize) -> View<'_> {
+        View::new(&self.lower[(first + half) * self.n + first..], size - half, half, self.n)
     }
 
     /// K⁻¹ `[n, n]`, which is symmetric.
@@ -187,15 +192,32 @@ fn factor_block(a: &mut [f64], stride: usize, width: usize) -> Option<()> {
     Some(())
 }
 
-/// The inverse of a small lower triangle, into `[BLOCK, BLOCK]`.
-fn invert_block(l: &[f64], stride: usize, width: usize, inverse: &mut [f64]) {
-    for i in 0..width {
-        for j in 0..=i {
-            let unit = f64::from(u8::from(i == j));
-            let sum: f64 = (j..i).map(|k| l[i * stride + k] * inverse[k * BLOCK + j]).sum();
-            inverse[i * BLOCK + j] = (unit - sum) / l[i * stride + i];
+/// rhs ← L⁻¹ rhs for a small block whose rows lie `stride` apart, rhs `[width, columns]`.
+fn substitute(l: &[f64], stride: usize, width: usize, rhs: &mut [f64], columns: usize) {
+    pulp::Arch::new().dispatch(|| {
+        for i in 0..width {
+            let (done, rest) = rhs.split_at_mut(i * columns);
+            let (row, own) = (&l[i * stride..], &mut rest[..columns]);
+            for (factor, done) in row.iter().zip(done.chunks_exact(columns)) {
+                own.iter_mut().zip(done).for_each(|(x, y)| *x -= factor * y);
+            }
+            own.iter_mut().for_each(|x| *x /= row[i]);
         }
-    }
+    });
+}
+
+/// rhs ← L⁻ᵀ rhs likewise.
+fn substitute_back(l: &[f64], stride: usize, width: usize, rhs: &mut [f64], columns: usize) {
+    pulp::Arch::new().dispatch(|| {
+        for i in (0..width).rev() {
+            let (others, rest) = rhs.split_at_mut(i * columns);
+            let (row, own) = (&l[i * stride..], &mut rest[..columns]);
+            own.iter_mut().for_each(|x| *x /= row[i]);
+            for (factor, other) in row.iter().zip(others.chunks_exact_mut(columns)) {
+                other.iter_mut().zip(&*own).for_each(|(x, y)| *x -= factor * y);
+            }
+        }
+    });
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use crate::{Error, Result};
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 
-/// Rows that are predicted at a time by a thread.
-const CHUNK: usize = 64;
+/// Rows that are predicted at a time by a thread, at the most.
+const LARGEST_CHUNK: usize = 168;
 /// Jitter that is tried where K + σ²I is not positive definite to the computer, in units of its mean diagonal.
 const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 
@@ -117,6 +117,12 @@ impl Posterior {
         self.x.is_empty()
     }
 
+    /// How many of `rows` rows are predicted at a time: few have to give work to two threads, many are best taken in
+    /// large chunks.
+    fn chunk(rows: usize) -> usize {
+        rows.div_ceil(2 * rows.div_ceil(2 * LARGEST_CHUNK).max(1)).next_multiple_of(8).max(8)
+    }
+
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
         self.outputs
@@ -125,10 +131,11 @@ impl Posterior {
     /// Mean `[rows, outputs]` and deviation `[rows]` at inputs `[rows, width]`.
     pub fn predict(&self, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let rows = x.len() / self.width;
+        let chunk = Self::chunk(rows);
         let x = self.kernel.scaled(x, self.width);
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
-        let parts = mean.par_chunks_mut(CHUNK * self.outputs).zip(std.par_chunks_mut(CHUNK));
-        parts.zip(x.par_chunks(CHUNK * self.width)).for_each(|((mean, std), x)| {
+        let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
+        parts.zip(x.par_chunks(chunk * self.width)).for_each(|((mean, std), x)| {
             let mut k = vec![0.0; self.len() * std.len()];
             self.covariances(x, &mut k, &mut []);
             self.predict_chunk(x, &mut k, mean, std);
@@ -139,10 +146,11 @@ impl Posterior {
     /// The same, such that [`Posterior::backward`] can follow.
     pub(super) fn forward(&self, x: &[f64], tape: &mut Tape) -> (Vec<f64>, Vec<f64>) {
         let rows = x.len() / self.width;
+        let chunk = Self::chunk(rows);
         tape.x = self.kernel.scaled(x, self.width);
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
-        let parts = mean.par_chunks_mut(CHUNK * self.outputs).zip(std.par_chunks_mut(CHUNK));
-        let chunks = parts.zip(tape.x.par_chunks(CHUNK * self.width)).map(|((mean, std), x)| {
+        let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
+        let chunks = parts.zip(tape.x.par_chunks(chunk * self.width)).map(|((mean, std), x)| {
             let mut k = vec![0.0; self.len() * std.len()];
             let mut slopes = vec![0.0; k.len()];
             self.covariances(x, &mut k, &mut slopes);
@@ -162,9 +170,10 @@ impl Posterior {
         let (width, outputs) = (self.width, self.outputs);
         let mut d_x = vec![0.0; tape.x.len()];
         let linear = self.kernel.family == Family::Linear;
-        let chunks = d_x.par_chunks_mut(CHUNK * width).zip(&tape.chunks).enumerate();
-        chunks.for_each(|(chunk, (d_x, [slopes, solved]))| {
-            let (first, columns) = (chunk * CHUNK, d_x.len() / width);
+        let chunk = Self::chunk(tape.std.len());
+        let chunks = d_x.par_chunks_mut(chunk * width).zip(&tape.chunks).enumerate();
+        chunks.for_each(|(index, (d_x, [slopes, solved]))| {
+            let (first, columns) = (index * chunk, d_x.len() / width);
             let spread: Vec<f64> = (first..first + columns)
                 .map(|row| if tape.std[row] > 0.0 { d_std[row] / tape.std[row] } else { 0.0 })
                 .collect();
