@@ -1,15 +1,15 @@
 """`hambo demo`: the first thing that anybody runs."""
 
 
-def test_the_bound_is_below_the_truth_and_sees_the_danger(demo):
+def test_pessimism_sees_the_danger_that_neutral_estimates_overlook(demo):
     unsafe, safe = demo["policies"]
+    assert unsafe["truth"] < demo["threshold"] < safe["truth"]
     for policy in (unsafe, safe):
-        estimates = {e["method"]: e for e in policy["estimates"]}
-        policy["dainf"] = estimates["dainf"]
-        assert policy["dainf"]["lower_bound"] <= policy["truth"]
+        policy["by"] = {e["method"]: e for e in policy["estimates"]}
+        assert policy["by"]["ca"]["lower_bound"] <= policy["truth"]
         for name in ("ds", "ts1", "tsinf", "mean"):
-            assert policy["dainf"]["value"] <= estimates[name]["value"] + 3 * estimates[name]["std_error"], name
-            assert estimates[name]["lower_bound"] is None
-    assert unsafe["truth"] < safe["truth"]
-    assert unsafe["dainf"]["lower_bound"] < safe["dainf"]["lower_bound"]
+            assert policy["by"][name]["lower_bound"] is None
+    assert unsafe["by"]["mean"]["value"] >= demo["threshold"], "the neutral estimate calls it safe"
+    assert unsafe["by"]["ca"]["lower_bound"] < demo["threshold"], "the bound does not"
+    assert safe["by"]["ca"]["lower_bound"] >= demo["threshold"], "nor does it call everything unsafe"
     assert sorted(path.name for path in demo["folder"].iterdir()) == ["report.html", "safe.html"]

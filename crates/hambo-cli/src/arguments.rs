@@ -202,7 +202,7 @@ pub struct Evaluate {
     /// evaluate is kept there, and the same command again goes on where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Seconds from one saving of unfinished work to the next
+    /// Seconds from one saving of unfinished work to the next, and more where saving takes long; 0: at every opportunity
     #[arg(
         long,
         value_name = "SECONDS",

@@ -101,6 +101,38 @@ fn leaves_out_next_states_stored_after_a_reset() {
     );
 }
 
+/// Chunks of fewer columns than the array, of all, and none; and so many that they are not looked up one by one.
+#[test]
+fn all_layouts_without_compression_hold_the_same_numbers() {
+    let n = 5003;
+    let numbers = |width: usize| (0..n * width).map(|i| (i % 1009) as f32 / 8.0).collect::<Vec<f32>>();
+    let (states, actions, rewards) = (numbers(5), numbers(3), numbers(1));
+    let layouts: [Option<(usize, usize)>; 5] =
+        [None, Some((700, 2)), Some((5000, 1)), Some((333, 5)), Some((3, 1))];
+    for (i, layout) in layouts.into_iter().enumerate() {
+        let path = Scratch::new(&format!("layout-{i}"));
+        let file = H5File::create(&path.0).unwrap();
+        for (name, width, values) in [("observations", 5, &states), ("actions", 3, &actions)] {
+            let mut dataset = file.new_dataset::<f32>().shape([n, width]);
+            if let Some((rows, columns)) = layout {
+                dataset = dataset.chunk(&[rows, columns.min(width)]);
+            }
+            dataset.create(name).unwrap().write_raw(values).unwrap();
+        }
+        file.new_dataset::<f32>().shape([n]).create("rewards").unwrap().write_raw(&rewards).unwrap();
+        let flags = vec![0u8; n];
+        for name in ["terminals", "timeouts"] {
+            file.new_dataset::<u8>().shape([n]).create(name).unwrap().write_raw(&flags).unwrap();
+        }
+        file.close().unwrap();
+        let t = read_d4rl(&path.0).unwrap().transitions;
+        assert_eq!((t.len(), t.state_dim(), t.action_dim()), (n - 1, 5, 3));
+        assert!(t.states() == &states[..5 * (n - 1)], "{layout:?}");
+        assert!(t.next_states() == &states[5..], "{layout:?}");
+        assert!(t.actions() == &actions[..3 * (n - 1)], "{layout:?}");
+    }
+}
+
 #[test]
 fn reads_integers_and_big_endian_floats_and_does_not_pair_across_a_jump() {
     let loaded = read_d4rl(&reference("int_big_endian_no_flags.hdf5")).unwrap();

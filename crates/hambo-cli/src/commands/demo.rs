@@ -5,8 +5,8 @@ use super::{Outcome, SCHEMA, device};
 use crate::arguments::Demo;
 use crate::folder::Folder;
 use crate::output::{Bars, number, print, table};
-use hambo::adversary::SearchConfig;
-use hambo::dynamics::{BnnConfig, Dynamics};
+use hambo::adversary::{Beta, SearchConfig};
+use hambo::dynamics::{BnnConfig, Target};
 use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
 use hambo::estimate::Method;
 use hambo::evaluate::{Question, evaluate, fit};
@@ -22,11 +22,14 @@ const ENV: EnvName = EnvName::PointSafety;
 const SAFE: &str = "builtin:waypoint,y=1.6";
 const UNSAFE: &str = "builtin:waypoint,y=1.1";
 const NOISE: f64 = 0.1;
-const TRANSITIONS: usize = 1500;
+// Few data, and networks that predict s' itself, as the paper's Equation 4 has it: away from the data they stay near it.
+// With 1500 transitions and networks that predict the change s' − s, every method sees the danger.
+const TRANSITIONS: usize = 300;
+const TARGET: Target = Target::NextState;
 const ROLLOUTS: usize = 1000;
-const STEPS: u32 = 1200;
-/// What a single step in the danger zone costs.
-const THRESHOLD: f64 = -50.0;
+const STEPS: u32 = 600;
+/// The way around the danger zone returns −27, and a step inside costs 50: above this the policy keeps out of it.
+const THRESHOLD: f64 = -75.0;
 
 pub fn run(arguments: &Demo) -> Outcome {
     let start = Instant::now();
@@ -50,11 +53,12 @@ pub fn run(arguments: &Demo) -> Outcome {
         horizon: ENV.time_limit(),
         rollouts: ROLLOUTS,
         seed: arguments.seed,
+        beta: Beta::Conformal,
         explain: true,
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         ..Question::default()
     };
-    let config = BnnConfig { steps: STEPS, ..BnnConfig::default() };
+    let config = BnnConfig { steps: STEPS, target: TARGET, ..BnnConfig::default() };
     let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
 
     let declared = Declaration::default().resolve(&data, Some(task.clone()))?.declared;
@@ -69,7 +73,9 @@ pub fn run(arguments: &Demo) -> Outcome {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
             let bound = e.lower_bound.map_or("–".to_owned(), number);
             let name = if e.method == Method::ALL[0] { spec } else { "" };
-            let numbers = [number(truth), number(e.value), bound];
+            let safe = e.lower_bound.unwrap_or(e.value) >= THRESHOLD;
+            let verdict = if safe { "safe" } else { "UNSAFE" };
+            let numbers = [number(truth), number(e.value), bound, verdict.to_owned()];
             rows.push(
                 [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()].concat(),
             );
@@ -84,8 +90,7 @@ pub fn run(arguments: &Demo) -> Outcome {
             policy: &policy,
             acting: None,
             evaluation: &evaluation,
-            layout: model.layout(),
-            config: json!({"bnn": config}),
+            model: &model,
             truth: Some(&Truth::from(&found)),
             threshold: Some(THRESHOLD),
             curves: None,
@@ -101,7 +106,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let result = json!({
-            "schema": SCHEMA, "task": task.name, "transitions": TRANSITIONS, "policies": results,
+            "schema": SCHEMA, "task": task.name, "transitions": TRANSITIONS, "threshold": THRESHOLD, "policies": results,
             "warnings": notes, "seed": arguments.seed, "seconds": seconds,
         });
         print(&result.to_string())?;
@@ -110,9 +115,10 @@ pub fn run(arguments: &Demo) -> Outcome {
     let mut lines = vec![
         "PointSafety: from (-2, 0) around the unit circle, a danger zone, to (2, 0). The logs are of a policy that"
             .to_owned(),
-        format!("passes at y = 1.6, with noise {NOISE} on its actions. Passing at y = 1.1 cuts through the danger zone."),
+        format!("passes at y = 1.6, with noise {NOISE} on its actions. Passing at y = 1.1 cuts through the danger zone. Safe: a"),
+        format!("return above {THRESHOLD}, by the lower bound where there is one."),
         String::new(),
-        table(&["policy", "method", "true return", "estimate", "lower bound"], &rows),
+        table(&["policy", "method", "true return", "estimate", "lower bound", "verdict"], &rows),
         String::new(),
     ];
     lines.extend(notes.iter().map(|w| format!("note: {w}")));

@@ -5,7 +5,7 @@ use crate::arguments::Acting;
 use hambo::Result;
 use hambo::curves::Curves;
 use hambo::data::{Transitions, digest};
-use hambo::dynamics::Layout;
+use hambo::dynamics::Dynamics;
 use hambo::envs::{EnvName, Truth};
 use hambo::estimate::MONTE_CARLO_SHARE;
 use hambo::evaluate::{Evaluation, Question};
@@ -26,9 +26,7 @@ pub struct Told<'a> {
     pub policy: &'a Policy,
     pub acting: Option<&'a Acting>,
     pub evaluation: &'a Evaluation,
-    pub layout: &'a Layout,
-    /// Settings of the model.
-    pub config: Value,
+    pub model: &'a dyn Dynamics,
     pub truth: Option<&'a Truth>,
     pub threshold: Option<f64>,
     pub curves: Option<&'a Curves>,
@@ -60,7 +58,7 @@ impl Told<'_> {
             "threshold": self.threshold,
             "verdict": verdict(met(evaluation, self.threshold)),
             "truth": self.truth,
-            "model": model(evaluation, self.layout),
+            "model": model(evaluation, self.model),
             "theory": evaluation.theory,
             "support": evaluation.support,
             "confidence_set": evaluation.set,
@@ -70,7 +68,7 @@ impl Told<'_> {
             "explanation": evaluation.why.as_ref().map(explanation),
             "curves": self.curves,
             "names": names(task, self.env),
-            "settings": settings(question, &self.config),
+            "settings": settings(question, self.model),
             "warnings": evaluation.warnings,
             "seed": question.seed,
             "seconds": self.seconds,
@@ -92,14 +90,14 @@ pub fn verdict(met: Option<bool>) -> Option<&'static str> {
 }
 
 /// What the model is, and what happened in its fit.
-pub fn model(evaluation: &Evaluation, layout: &Layout) -> Value {
+pub fn model(evaluation: &Evaluation, model: &dyn Dynamics) -> Value {
     let fit = &evaluation.model;
-    json!({"kind": fit.kind(), "fit": fit, "tau": evaluation.tau, "layout": layout})
+    json!({"kind": fit.kind(), "fit": fit, "tau": evaluation.tau, "layout": model.layout()})
 }
 
 /// What is not in the result elsewhere, so that the run can be repeated.
-pub fn settings(question: &Question, model: &Value) -> Value {
-    json!({"rollouts": question.rollouts, "beta": question.beta.to_string(), "model": model})
+pub fn settings(question: &Question, model: &dyn Dynamics) -> Value {
+    json!({"rollouts": question.rollouts, "beta": question.beta.to_string(), "model": model.settings()})
 }
 
 /// The SHA-256 of a policy's file, and of the normaliser beside it; none for a built-in one.

@@ -152,8 +152,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         policy,
         acting: Some(&arguments.acting),
         evaluation: &evaluation,
-        layout: model.layout(),
-        config: config.json(),
+        model,
         truth: truth.as_ref(),
         threshold: arguments.threshold,
         curves: curves.as_ref(),
@@ -237,7 +236,7 @@ impl Settings {
     }
 
     /// All of them.
-    pub(super) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         match self {
             Settings::Bnn(config) => json!({"bnn": config}),
             Settings::Gp(config) => json!({"gp": config}),
@@ -344,8 +343,11 @@ fn identity(
     };
     let constraints: Vec<String> =
         asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
+    // Another build of the same version may sum in another order.
+    let program = std::env::current_exe().ok().and_then(|path| sha256_of_file(&path).ok());
     let values = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("version.program", program.unwrap_or_default()),
         // The same on any number of threads, but not on another kind of device.
         ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
         ("data", sha256.to_owned()),

@@ -21,8 +21,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     }
     let mut prepared = prepare(arguments)?;
     let out = prepared.out.take();
-    let Prepared { question, declaration, policies, simulator, config, device, loaded, asked, .. } =
-        &prepared;
+    let Prepared { question, declaration, policies, simulator, device, loaded, asked, .. } = &prepared;
     let (model, progress) = (prepared.model.as_ref(), &prepared.progress);
     let (data, task) = (&loaded.transitions, &asked.task);
     let truth = |policy| simulator.as_ref().map(|s| s.truth(&arguments.machine, policy, question, progress));
@@ -68,10 +67,10 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "monte_carlo_share": MONTE_CARLO_SHARE,
         "threshold": arguments.threshold,
         "verdict": verdict(any),
-        "model": best.map(|evaluation| describe::model(evaluation, model.layout())),
+        "model": best.map(|evaluation| describe::model(evaluation, model)),
         "search": question.search,
         "names": names(task, declaration.env.as_deref()),
-        "settings": settings(question, &config.json()),
+        "settings": settings(question, model),
         "warnings": warnings(&ranked, policies, loaded.notes.iter().chain(&asked.notes)),
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),

@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::rng::Stream;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Settings of the model; the defaults are the paper's where it names one.
@@ -419,6 +420,9 @@ impl Dynamics for Bnn {
     }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Bnn(self.report.clone())
+    }
+    fn settings(&self) -> Value {
+        json!({"bnn": self.config})
     }
     fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         self.to_files(device, folder)

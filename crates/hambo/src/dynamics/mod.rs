@@ -18,6 +18,7 @@ use crate::compute::{Buffer, Device, Gaussian, Input};
 use crate::data::{Split, Transitions};
 use crate::{Error, Result};
 use serde::Serialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A learned model, as rollouts, adversaries and estimates see it.
@@ -48,6 +49,8 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     fn data_rows(&self) -> usize;
     /// What happened in the fit.
     fn fit_report(&self) -> ModelReport;
+    /// With which settings, by the name of the kind of model.
+    fn settings(&self) -> Value;
     /// The files that keep it in a folder, for a caller to write; [`load`] reads them.
     fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>>;
 

@@ -81,7 +81,7 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
         let candidates = compared.iter().zip(&places).filter(|(j, _)| other(**j)).map(|(_, place)| place);
         let squared = |place: &[f32]| place.iter().zip(&point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
         let found = candidates.min_by(|a, b| squared(a).total_cmp(&squared(b)));
-        found.map_or_else(|| vec![f32::INFINITY; ds + da], |place| apart(place, &point))
+        found.map_or_else(|| vec![f32::MAX / (ds + da) as f32; ds + da], |place| apart(place, &point))
     };
     let all_nearest = |actions: &[f32]| -> Vec<Vec<f32>> {
         let rows: Vec<_> = asked.iter().zip(actions.chunks_exact(da)).collect();
@@ -98,7 +98,8 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
     let near = empirical_quantile(&between, NEAR);
     let away: Vec<&Vec<f32>> = from.iter().filter(|parts| distance(parts) > near).collect();
     let share = |c: usize| {
-        let shares = away.iter().map(|parts| f64::from(parts[c]) / distance(parts).powi(2));
+        let all = |parts: &[f32]| parts.iter().map(|&part| f64::from(part)).sum::<f64>();
+        let shares = away.iter().map(|parts| f64::from(parts[c]) / all(parts));
         shares.sum::<f64>() / away.len() as f64
     };
     let n = asked.len() as f64;

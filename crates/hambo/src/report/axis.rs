@@ -113,14 +113,14 @@ impl Axis {
             if let Some(mark) = row.mark {
                 let _ = write!(html, "<i class=\"mark\" style=\"left:{:.3}%\"></i>", at(mark));
             }
-            let _ = write!(html, "</div><span class=\"figures\">{}</span></div>\n", row.figures);
+            let _ = writeln!(html, "</div><span class=\"figures\">{}</span></div>", row.figures);
         }
         html.push_str("<div class=\"row ticks\"><span></span><div class=\"track\">");
         for tick in ticks(low, high) {
             let digits = decimals(low, high);
             let _ = write!(html, "<span style=\"left:{:.3}%\">{tick:.digits$}</span>", at(tick));
         }
-        let _ = write!(html, "</div><span class=\"unit\">{}</span></div>\n</div>\n", escape(self.unit));
+        let _ = writeln!(html, "</div><span class=\"unit\">{}</span></div>\n</div>", escape(self.unit));
         html
     }
 }

@@ -13,7 +13,6 @@ pub use text::number;
 
 use crate::curves::Curves;
 use crate::evaluate::Why;
-use axis::Axis;
 use serde_json::{Value, json};
 use text::{embedded, escape, escape_markdown, percent, result_number, shorten};
 

@@ -15,8 +15,7 @@
       : [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
     return `rgba(${r}, ${g}, ${b}, ${share})`;
   };
-  const series = ["neutral", "adversary", "truth", "threshold", "logged", "warn-edge"];
-  const hue = (i) => (i < series.length ? colour(series[i]) : `hsl(${(i * 47) % 360} 55% 50%)`);
+  const hue = (i) => (i < 6 ? colour(`entry${i}`) : `hsl(${(i * 47) % 360} 45% 50%)`);
   // As many digits as the text has, so that the same number reads the same everywhere.
   const number = (x) => {
     if (x === null || x === undefined) return "";
@@ -131,7 +130,7 @@
         background.width = background.height = plane.side;
         const context = background.getContext("2d");
         const image = context.createImageData(plane.side, plane.side);
-        const dark = colour("ink") > "#8", most = 90;
+        const dark = parseInt(colour("ink").slice(1, 3), 16) > 128, most = 90;
         plane.rewards.forEach((reward, i) => {
           const row = plane.side - 1 - Math.floor(i / plane.side), at = 4 * (row * plane.side + (i % plane.side));
           const share = high > low && reward !== null ? (high - reward) / (high - low) : 0;
@@ -326,7 +325,7 @@
       const { edges, methods } = why.distributions;
       const bound = result.lower_bound;
       const truth = result.truth ? result.truth.value : null;
-      const hues = { ca: colour("adversary"), da1: "#b58900", dainf: colour("bad"), ds: colour("neutral"), ts1: "#2aa198", tsinf: "#6c71c4", mean: colour("quiet") };
+      const hues = { ca: colour("adversary"), da1: colour("entry0"), dainf: colour("bad"), ds: colour("neutral"), ts1: colour("entry1"), tsinf: colour("entry2"), mean: colour("quiet") };
       // A method without luck is one bar of 100 %; the others are to be seen beside it.
       const tops = methods.map((m) => Math.max(...m.shares)), broad = tops.filter((top) => top < 0.5);
       const highest = 1.12 * Math.max(...(broad.length ? broad : tops), 1e-9);

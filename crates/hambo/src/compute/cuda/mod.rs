@@ -341,9 +341,9 @@ impl Cuda {
         if bytes >= LARGE {
             let free = self.free_memory();
             if bytes as u64 > free {
-                let [asked, free] = [bytes as f64, free as f64].map(|n| n / 1e9);
+                let [asked, free] = [bytes as f64, free as f64].map(|n| n / 1e6);
                 self.fail(format!(
-                    "{}: {asked:.2} GB are asked for, {free:.2} GB are free; lower the number of rollouts, the batch or the \
+                    "{}: {asked:.1} MB are asked for, {free:.1} MB are free; lower the number of rollouts, the batch or the \
                      network, or free the card of other processes",
                     self.name
                 ));

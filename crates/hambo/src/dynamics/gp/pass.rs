@@ -11,6 +11,7 @@ use crate::Result;
 use crate::compute::{Buffer, Device, Gaussian, Input};
 use crate::data::Split;
 use crate::dynamics::{Dynamics, Frame, ModelReport, Pass};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// The two sides of the mean.
@@ -61,6 +62,9 @@ impl Dynamics for Gp {
     }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Gp(self.report.clone())
+    }
+    fn settings(&self) -> Value {
+        json!({"gp": self.config})
     }
     fn as_gp(&self) -> Option<&Gp> {
         Some(self)
