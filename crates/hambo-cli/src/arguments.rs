@@ -234,12 +234,20 @@ pub struct GaussianProcess {
     /// gp: condition on N rows that cover the data instead of on all of them
     #[arg(long, value_name = "N")]
     pub gp_rows: Option<usize>,
-    /// gp: B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space, for --beta theory
+    /// gp: B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space; β by theory needs it
     #[arg(long, value_name = "B", allow_negative_numbers = true)]
     pub norm_bound: Option<f64>,
     /// gp: Lipschitz constants of reward and policy, for the worst-case gap of the paper's Theorem 3.5
-    #[arg(long, value_name = "R,P", value_delimiter = ',', num_args = 2, allow_negative_numbers = true)]
-    pub lipschitz: Option<Vec<f64>>,
+    #[arg(long, value_name = "R,P", value_parser = pair, allow_hyphen_values = true)]
+    pub lipschitz: Option<[f64; 2]>,
+}
+
+fn pair(text: &str) -> Result<[f64; 2], String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
+    numbers
+        .ok()
+        .and_then(|numbers| numbers.try_into().ok())
+        .ok_or_else(|| "expected two numbers, as 2.5,1".to_owned())
 }
 
 /// What is asked of the policy, where no built-in environment says it.

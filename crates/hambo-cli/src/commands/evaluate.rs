@@ -57,10 +57,7 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
         allow_constant: arguments.allow_constant,
         explain: false,
         beta: beta(arguments)?,
-        known: Known {
-            norm_bound: arguments.gp.norm_bound,
-            lipschitz: arguments.gp.lipschitz.as_deref().and_then(|l| l.try_into().ok()),
-        },
+        known: Known { norm_bound: arguments.gp.norm_bound, lipschitz: arguments.gp.lipschitz },
         search: search_config(arguments)?,
     };
     question.validate()?;
