@@ -69,8 +69,7 @@ Examples:
   hambo evaluate --data log.npz --policy agent.zip --horizon 100      # the reward is learned from the log
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --reward \"-s[0]^2\" --termination \"n[1] < 0.5\"
   hambo evaluate --data log.npz --policy agent.zip --horizon 100 --task cart.toml      # with constraints, see docs/tasks.md
-
-  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 50 --model gp --rollouts 1000
+  hambo evaluate --data pend.hdf5 --env pendulum --policy builtin:swing-up --horizon 50 --model gp
 
 Conservative methods (they have a lower bound):
   ca     an adversary shifts every step within the model's confidence set
