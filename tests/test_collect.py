@@ -33,7 +33,7 @@ def test_attributes_say_where_the_data_come_from(pendulum_file):
     with h5py.File(pendulum_file) as f:
         attributes = dict(f.attrs)
     assert attributes.pop("made_by").startswith("hambo ")
-    assert attributes == {"env": "pendulum", "policy": "builtin:swing-up", "noise": "0.5 1", "seed": "7"}
+    assert attributes == {"env": "pendulum", "policy": "builtin:swing-up", "noise": "0.5 1", "horizon": "200", "seed": "7"}
 
 
 def test_episodes_follow_the_flags(data):

@@ -40,7 +40,7 @@ def test_agents_earn_what_they_earn_in_gymnasium(hambo, robot, algorithm, versio
 
 @pytest.fixture(scope="module")
 def hopper_file(hambo):
-    ladder = [CHECKPOINTS / f"hopper/{name}.safetensors" for name in ("bad", "mediocre")]
+    ladder = [CHECKPOINTS / f"hopper/{name}.safetensors" for name in ("bad", "mediocre-1")]
     hambo.run(
         f"collect --env hopper --policy {ladder[0]} {ladder[1]} --noise 0.1 0.4 --steps 5000 --seed 3 --out hopper.hdf5"
     )
@@ -62,7 +62,7 @@ def test_collected_hopper_data_have_d4rls_layout(hopper_file):
     assert attributes["env"] == "hopper"
     assert attributes["noise"] == "0.1 0.4"
     assert attributes["seed"] == "3"
-    assert "bad.safetensors" in attributes["policy"] and "mediocre.safetensors" in attributes["policy"]
+    assert "bad.safetensors" in attributes["policy"] and "mediocre-1.safetensors" in attributes["policy"]
 
 
 def test_collected_hopper_data_end_where_the_hopper_falls(hopper_file):
