@@ -11,11 +11,13 @@ mod cuda;
 mod rl;
 mod sampling;
 mod shape;
+mod travel;
 
 pub(crate) use rl::LOG_STD;
 pub(crate) use sampling::FEATURE_VARIANCE;
 pub(crate) use shape::Layer;
 pub use shape::{Activation, Shape};
+pub use travel::{Travel, Way};
 
 use crate::Result;
 use crate::expression::Program;

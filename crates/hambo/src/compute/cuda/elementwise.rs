@@ -48,6 +48,7 @@ pub(super) const NAMES: &[&str] = &[
     "squash_to_bounds_gradient",
     "evaluate",
     "evaluate_gradient",
+    "travel",
     "squash",
     "squash_gradient",
     "td_target",
@@ -79,10 +80,22 @@ struct Rows {
 unsafe impl Argument for Rows {}
 
 /// A program on the device.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Tape {
-    instructions: Memory,
+    instructions: u64,
+    outputs: u64,
     length: u32,
-    outputs: Memory,
+    width: u32,
+}
+// SAFETY: as above.
+unsafe impl Argument for Tape {}
+
+/// The same with the memory that it lies in.
+pub(super) struct KeptTape {
+    tape: Tape,
+    _instructions: Memory,
+    _outputs: Memory,
 }
 
 impl Memory {
@@ -429,27 +442,31 @@ impl Cuda {
         launch!(self, kernel, Grid::over(n), n as u32, d_values, values, width, low, high, limit);
     }
 
-    /// Calls `with` with the program as it lies on the device.
-    fn with_tape(self: &Arc<Self>, program: &Program, with: impl FnOnce(&Tape)) {
-        if program.instructions().len() > LONGEST_TAPE {
-            return self.fail(format!(
-                "\"{program}\" has {} instructions, and a GPU takes {LONGEST_TAPE}; use --device cpu",
-                program.instructions().len()
+    /// The program as it lies on the device, where it stays.
+    pub(super) fn tape(self: &Arc<Self>, program: &Program) -> Option<Tape> {
+        let length = program.instructions().len();
+        if length > LONGEST_TAPE {
+            self.fail(format!(
+                "\"{program}\" has {length} instructions, and a GPU takes {LONGEST_TAPE}; use --device cpu"
             ));
+            return None;
         }
         let mut tapes = lock(&self.tapes);
-        let tape = tapes
+        let kept = tapes
             .entry(format!("{:?} {:?}", program.instructions(), program.outputs()))
             .or_insert_with(|| {
                 let instructions: Vec<u32> = program.instructions().iter().flat_map(encode).collect();
                 let outputs: Vec<u32> = program.outputs().iter().map(|&i| i as u32).collect();
-                Tape {
-                    length: program.instructions().len() as u32,
-                    instructions: self.upload(&instructions),
-                    outputs: self.upload(&outputs),
-                }
+                let (instructions, outputs) = (self.upload(&instructions), self.upload(&outputs));
+                let tape = Tape {
+                    instructions: instructions.address,
+                    outputs: outputs.address,
+                    length: length as u32,
+                    width: program.outputs().len() as u32,
+                };
+                KeptTape { tape, _instructions: instructions, _outputs: outputs }
             });
-        with(tape);
+        Some(kept.tape)
     }
 
     pub fn evaluate(
@@ -460,23 +477,17 @@ impl Cuda {
         next: &Memory,
         out: &Memory,
     ) {
-        let inputs = [states, actions, next];
-        let width = program.outputs().len();
-        let rows = out.words() / width;
-        self.with_tape(program, |tape| {
-            launch!(
-                self,
-                "evaluate",
-                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
-                rows as u32,
-                tape.instructions.address,
-                tape.length,
-                tape.outputs.address,
-                width as u32,
-                row_views(inputs, rows),
-                out.address
-            );
-        });
+        let Some(tape) = self.tape(program) else { return };
+        let rows = out.words() / program.outputs().len();
+        launch!(
+            self,
+            "evaluate",
+            Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+            rows as u32,
+            tape,
+            row_views([states, actions, next], rows),
+            out.address
+        );
     }
 
     pub fn evaluate_gradient(
@@ -486,30 +497,25 @@ impl Cuda {
         d_out: &Memory,
         gradients: [&Memory; 3],
     ) {
-        let width = program.outputs().len();
-        let rows = d_out.words() / width;
+        let Some(tape) = self.tape(program) else { return };
+        let rows = d_out.words() / program.outputs().len();
         let [d_states, d_actions, d_next] = gradients.map(|g| g.address);
-        self.with_tape(program, |tape| {
-            launch!(
-                self,
-                "evaluate_gradient",
-                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
-                rows as u32,
-                tape.instructions.address,
-                tape.length,
-                tape.outputs.address,
-                width as u32,
-                row_views(inputs, rows),
-                d_out.address,
-                d_states,
-                d_actions,
-                d_next
-            );
-        });
+        launch!(
+            self,
+            "evaluate_gradient",
+            Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+            rows as u32,
+            tape,
+            row_views(inputs, rows),
+            d_out.address,
+            d_states,
+            d_actions,
+            d_next
+        );
     }
 }
 
-fn power(power: Power) -> u32 {
+pub(super) fn power(power: Power) -> u32 {
     u32::from(power == Power::Variance)
 }
 

@@ -37,6 +37,14 @@ __device__ __forceinline__ float2 normal_pair(u32 a, u32 b) {
     return make_float2(radius * cosine, radius * sine);
 }
 
+// Number n of those that `normals` draws at a step.
+__device__ __forceinline__ float normal_at(u32 n, u32 step, u32 key0, u32 key1) {
+    const uint4 bits = philox(make_uint4(n / 4, step, 0, 4), key0, key1);
+    const bool front = n % 4 < 2;
+    const float2 pair = normal_pair(front ? bits.x : bits.z, front ? bits.y : bits.w);
+    return n % 2 ? pair.y : pair.x;
+}
+
 KERNEL uniform_indices(u32 n, u32 *out, u32 key0, u32 key1, const u32 *step, u32 below) {
     in_order();
     EACH(block, (n + 3) / 4);
@@ -454,23 +462,35 @@ __device__ __forceinline__ Reach reach(u32 variance_itself, float variance) {
     return {std, std > 0.0f ? 0.5f / std : 0.0f};
 }
 
+// How the prediction for a number of a row is drawn: kind of step, member for those that have one, shift for those that do.
+struct Drawn {
+    u32 step, member, variance_itself;
+    float amount, noise;
+};
+
+// The prediction, in the members' units.
+__device__ __forceinline__ float predicted(const Drawn &drawn, const float *output, u32 members, u32 rows, u32 row, u32 dims, u32 c,
+                                           float floor) {
+    if (drawn.step == STEP_CHOSEN || drawn.step == STEP_OWN) {
+        const u64 at = ((u64)drawn.member * rows + row) * 2 * dims + c;
+        return output[at] + head_std(output[at + dims], floor) * drawn.noise;
+    }
+    const Mixture m = mixture(output, members, rows, row, dims, c, floor);
+    float target = m.mean;
+    if (drawn.step == STEP_MOMENTS) target += sqrtf(m.epistemic + m.aleatoric) * drawn.noise;
+    if (drawn.step == STEP_SHIFTED)
+        target += drawn.amount * reach(drawn.variance_itself, m.epistemic).reach + sqrtf(m.aleatoric) * drawn.noise;
+    return target;
+}
+
 KERNEL propagate(u32 rows, u32 ds, u32 dims, float floor, u32 members, u32 step, const float *output, const float *scale,
                  const float *offset, u32 relative, const float *states, float *next, const float *noise, u32 noises,
                  const u32 *chosen, const float *amount, u32 variance_itself) {
     in_order();
     EACH(i, rows * ds);
     const u32 row = i / ds, c = i % ds;
-    float target;
-    if (step == STEP_CHOSEN || step == STEP_OWN) {
-        const u64 at = ((u64)(step == STEP_CHOSEN ? chosen[row] : 0) * rows + row) * 2 * dims + c;
-        target = output[at] + head_std(output[at + dims], floor) * noise[i % noises];
-    } else {
-        const Mixture m = mixture(output, members, rows, row, dims, c, floor);
-        target = m.mean;
-        if (step == STEP_MOMENTS) target += sqrtf(m.epistemic + m.aleatoric) * noise[i % noises];
-        if (step == STEP_SHIFTED)
-            target += amount[i] * reach(variance_itself, m.epistemic).reach + sqrtf(m.aleatoric) * noise[i % noises];
-    }
+    const Drawn drawn = {step, chosen ? chosen[row] : 0, variance_itself, amount ? amount[i] : 0.0f, noise ? noise[i % noises] : 0.0f};
+    const float target = predicted(drawn, output, members, rows, row, dims, c, floor);
     next[i] = (relative ? states[i] : 0.0f) + offset[c] + scale[c] * target;
 }
 
@@ -499,26 +519,48 @@ enum { RUNNING, ENDED, DIVERGED };
 
 __device__ __forceinline__ float saturating(float sum) { return fminf(fmaxf(sum, -LARGEST), LARGEST); }
 
+struct Books {
+    float *states; // [rows, ds]
+    const float *next;
+    float *returns, *lowest;
+    u32 *status;
+};
+
+// How a row stands.
+struct Account {
+    u32 status;
+    float low, sum;
+};
+
+__device__ __forceinline__ Account account_of(const Books &books, u32 row) {
+    return {books.status[row], books.lowest[row], books.returns[row]};
+}
+
+// Books one step of a row, by a warp.
+__device__ __forceinline__ void book(const Books &books, const Account &was, u32 row, u32 ds, float discount, float reward, bool ended) {
+    const u32 lane = threadIdx.x % 32;
+    if (was.status == ENDED) return;
+    bool sound = was.status == RUNNING && finite(reward);
+    const bool paid = sound;
+    for (u32 c = lane; c < ds; c += 32) sound &= finite(books.next[row * ds + c]);
+    sound = __all_sync(0xffffffffu, sound);
+    if (sound)
+        for (u32 c = lane; c < ds; c += 32) books.states[row * ds + c] = books.next[row * ds + c];
+    if (lane) return;
+    if (paid) books.lowest[row] = fminf(was.low, reward);
+    books.returns[row] = saturating(was.sum + discount * (paid ? reward : finite(was.low) ? was.low : -LARGEST));
+    if (!sound) books.status[row] = DIVERGED;
+    else if (ended) books.status[row] = ENDED;
+}
+
 // A warp a row.
 KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
                float *returns, float *lowest, u32 *status) {
     in_order();
     EACH(i, 32 * rows);
-    const u32 row = i / 32, lane = i % 32;
-    const u32 was = status[row];
-    if (was == ENDED) return;
-    const float reward = rewards[row], low = lowest[row], sum = returns[row], discount = discounts[*step];
-    bool sound = was == RUNNING && finite(reward);
-    const bool paid = sound;
-    for (u32 c = lane; c < ds; c += 32) sound &= finite(next[row * ds + c]);
-    sound = __all_sync(0xffffffffu, sound);
-    if (sound)
-        for (u32 c = lane; c < ds; c += 32) states[row * ds + c] = next[row * ds + c];
-    if (lane) return;
-    if (paid) lowest[row] = fminf(low, reward);
-    returns[row] = saturating(sum + discount * (paid ? reward : finite(low) ? low : -LARGEST));
-    if (!sound) status[row] = DIVERGED;
-    else if (ended && ended[row] != 0.0f) status[row] = ENDED;
+    const u32 row = i / 32;
+    const Books books = {states, next, returns, lowest, status};
+    book(books, account_of(books, row), row, ds, discounts[*step], rewards[row], ended && ended[row] != 0.0f);
 }
 
 KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
@@ -584,6 +626,11 @@ enum { CONSTANT, INPUT, UNARY, BINARY, SELECT };
 enum { NEGATE, NOT, ABS, SQRT, EXP, LOG, SIN, COS, TAN, ASIN, ACOS, ATAN, TANH, SIGMOID, SIGN, FLOOR, WRAP };
 enum { PLUS, MINUS, TIMES, DIVIDE, POWER, ATAN2, MINIMUM, MAXIMUM, LESS, LESS_OR_EQUAL, EQUAL, AND, OR };
 #define LONGEST_TAPE 256
+struct Tape {
+    const Instruction *at; // 0: none
+    const u32 *outputs;
+    u32 length, width;
+};
 
 struct Rows {
     const float *values[3];
@@ -684,12 +731,9 @@ __device__ __noinline__ float right_slope(u32 op, float x, float y, float value)
     }
 }
 
-// The tape, where all threads of a block read it fast.
-__device__ __forceinline__ const Instruction *near_tape(const Instruction *tape, u32 length) {
-    __shared__ Instruction near[LONGEST_TAPE];
-    for (u32 i = threadIdx.x; i < length; i += blockDim.x) near[i] = tape[i];
-    __syncthreads();
-    return near;
+// Puts a tape where all threads of a block read it fast; they must meet before they do.
+__device__ __forceinline__ void bring_near(const Tape &tape, Instruction *near) {
+    for (u32 i = threadIdx.x; i < tape.length; i += blockDim.x) near[i] = tape.at[i];
 }
 
 __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const Rows &rows, u32 row, float *values) {
@@ -705,13 +749,15 @@ __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const
     }
 }
 
-KERNEL evaluate(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows, float *out) {
+KERNEL evaluate(u32 n, Tape tape, Rows rows, float *out) {
     in_order();
-    tape = near_tape(tape, length);
+    __shared__ Instruction near[LONGEST_TAPE];
+    bring_near(tape, near);
+    __syncthreads();
     EACH(row, n);
     float values[LONGEST_TAPE];
-    run_tape(tape, length, rows, row, values);
-    for (u32 c = 0; c < width; c++) out[row * width + c] = values[outputs[c]];
+    run_tape(near, tape.length, rows, row, values);
+    for (u32 c = 0; c < tape.width; c++) out[row * tape.width + c] = values[tape.outputs[c]];
 }
 
 // A derivative that is infinite or undefined counts as 0.
@@ -719,18 +765,19 @@ __device__ __forceinline__ void pass(float *adjoints, u32 to, float adjoint, flo
     if (finite(slope)) adjoints[to] += adjoint * slope;
 }
 
-KERNEL evaluate_gradient(u32 n, const Instruction *tape, u32 length, const u32 *outputs, u32 width, Rows rows,
-                         const float *d_out, float *d_states, float *d_actions, float *d_next) {
+KERNEL evaluate_gradient(u32 n, Tape tape, Rows rows, const float *d_out, float *d_states, float *d_actions, float *d_next) {
     in_order();
-    tape = near_tape(tape, length);
+    __shared__ Instruction near[LONGEST_TAPE];
+    bring_near(tape, near);
+    __syncthreads();
     EACH(row, n);
     float values[LONGEST_TAPE], adjoints[LONGEST_TAPE];
-    run_tape(tape, length, rows, row, values);
-    for (u32 i = 0; i < length; i++) adjoints[i] = 0.0f;
-    for (u32 c = 0; c < width; c++) adjoints[outputs[c]] += d_out[row * width + c];
+    run_tape(near, tape.length, rows, row, values);
+    for (u32 i = 0; i < tape.length; i++) adjoints[i] = 0.0f;
+    for (u32 c = 0; c < tape.width; c++) adjoints[tape.outputs[c]] += d_out[row * tape.width + c];
     float *to[3] = {d_states, d_actions, d_next};
-    for (u32 i = length; i-- > 0;) {
-        const Instruction now = tape[i];
+    for (u32 i = tape.length; i-- > 0;) {
+        const Instruction now = near[i];
         const float g = adjoints[i];
         if (g == 0.0f) continue;
         switch (now.kind) {
@@ -746,6 +793,65 @@ KERNEL evaluate_gradient(u32 n, const Instruction *tape, u32 length, const u32 *
         default: adjoints[values[now.x] != 0.0f ? now.y : now.z] += g; break;
         }
     }
+}
+
+// A whole step of the trajectories after the networks, see compute::travel. A block takes a few rows through all of it.
+#define ROWS_OF_A_BLOCK 8 // a warp for each
+
+struct Travel {
+    const float *output, *scale, *offset, *reach, *discounts, *actions;
+    const u32 *chosen;
+    float *amount, *rewards, *ended;
+    Books books;
+    float *next;
+    u32 *time, *ticket;
+    Tape settled, reward, termination;
+    u32 rows, ds, da, dims, members, step, variance_itself, relative, noises, key0, key1;
+    float floor;
+};
+
+KERNEL travel(const __grid_constant__ Travel t) {
+    in_order();
+    const u32 first = blockIdx.x * ROWS_OF_A_BLOCK, rows = min(ROWS_OF_A_BLOCK, t.rows - first);
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const u32 now = *(volatile u32 *)t.time;
+    // What the end needs is asked for at the beginning.
+    const u32 own = first + min(warp, rows - 1);
+    const Account was = account_of(t.books, own);
+    const float discount = t.discounts[now];
+    __shared__ Instruction settled[LONGEST_TAPE], reward[LONGEST_TAPE], termination[LONGEST_TAPE];
+    bring_near(t.settled, settled);
+    bring_near(t.reward, reward);
+    bring_near(t.termination, termination);
+    for (u32 i = threadIdx.x; i < rows * t.ds; i += blockDim.x) {
+        const u32 row = first + i / t.ds, c = i % t.ds, at = row * t.ds + c;
+        Drawn drawn = {t.step, t.chosen ? t.chosen[row] : 0, t.variance_itself, 0.0f, 0.0f};
+        if (t.amount) t.amount[at] = drawn.amount = t.amount[at] * t.reach[c];
+        if (t.step != STEP_MEAN) drawn.noise = normal_at(at % t.noises, now, t.key0, t.key1);
+        const float target = predicted(drawn, t.output, t.members, t.rows, row, t.dims, c, t.floor);
+        t.next[at] = (t.relative ? t.books.states[at] : 0.0f) + t.offset[c] + t.scale[c] * target;
+    }
+    __syncthreads();
+    float values[LONGEST_TAPE];
+    if (t.settled.at) {
+        if (warp == 0 && lane < rows) {
+            const Rows seen = {{t.next, 0, 0}, {t.ds, 0, 0}};
+            run_tape(settled, t.settled.length, seen, first + lane, values);
+            for (u32 c = 0; c < t.settled.width; c++) t.next[(first + lane) * t.ds + c] = values[t.settled.outputs[c]];
+        }
+        __syncthreads();
+    }
+    // One warp finds out the rewards of all rows, another one which of them end.
+    if (warp < 2 && lane < rows && (warp == 0 || t.termination.at)) {
+        const Rows seen = {{t.books.states, t.actions, t.next}, {t.ds, t.da, t.ds}};
+        run_tape(warp ? termination : reward, warp ? t.termination.length : t.reward.length, seen, first + lane, values);
+        (warp ? t.ended : t.rewards)[first + lane] = values[(warp ? t.termination : t.reward).outputs[0]];
+    }
+    __syncthreads();
+    if (warp < rows) book(t.books, was, own, t.ds, discount, t.rewards[own], t.termination.at && t.ended[own] != 0.0f);
+    // The last block to come here counts the step: all others have read the time.
+    __syncthreads();
+    if (threadIdx.x == 0 && atomicInc(t.ticket, gridDim.x - 1) == gridDim.x - 1) *t.time = now + 1;
 }
 
 // ---- Reinforcement learning -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ mod mlp;
 mod optimise;
 mod rl;
 mod sampling;
+mod travel;
 
 use crate::{Error, Result};
 use compiler::Compiler;
@@ -50,7 +51,7 @@ pub(crate) struct Cuda {
     limit: u64,
     compiler: Compiler,
     functions: Mutex<HashMap<Kernel, sys::CUfunction>>,
-    tapes: Mutex<HashMap<String, elementwise::Tape>>,
+    tapes: Mutex<HashMap<String, elementwise::KeptTape>>,
     /// Zeros with which blocks find out which of them is the last, and room for what each of them sums up.
     tickets: u64,
     partials: u64,
