@@ -23,7 +23,7 @@ use crate::Result;
 use crate::expression::Program;
 use crate::rng::Stream;
 use cpu::Cpu;
-use cuda::{Cuda, Memory};
+use cuda::{Ahead, Cuda, Memory};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -39,6 +39,20 @@ pub enum Device {
     Cuda(CudaHandle),
 }
 
+/// What a card was seen to do at best, each by a kernel that does nothing else.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Floor {
+    /// Bytes a second read and written in its memory.
+    pub memory: f64,
+    /// Bytes a second that come from the second-level cache.
+    pub cache: f64,
+    /// Multiplications and additions a second on tensor cores, TF32 by `mma.sync`.
+    pub products: f64,
+    /// Kernels a second, each waiting for the one before it.
+    pub kernels: f64,
+}
+
 /// A shared handle to the thread pool.
 #[derive(Clone)]
 pub struct CpuHandle(Arc<Cpu>);
@@ -49,6 +63,8 @@ pub struct CudaHandle {
     cuda: Arc<Cuda>,
     /// Whether products may round their factors to TF32.
     fast: bool,
+    /// What compiles lives as long as a device does.
+    _ahead: Arc<Ahead>,
 }
 
 /// What a buffer holds.
@@ -312,7 +328,8 @@ impl Device {
 
     /// The first NVIDIA GPU.
     pub fn cuda() -> Result<Self> {
-        Ok(Device::Cuda(CudaHandle { cuda: Arc::new(Cuda::new()?), fast: false }))
+        let (cuda, ahead) = Cuda::new()?;
+        Ok(Device::Cuda(CudaHandle { cuda: Arc::new(cuda), fast: false, _ahead: ahead }))
     }
 
     /// Whether there is an NVIDIA driver, and so a card that one would expect to be used.
@@ -387,6 +404,15 @@ impl Device {
         match self {
             Device::Cpu(_) => work(),
             Device::Cuda(gpu) => gpu.cuda.beside(work),
+        }
+    }
+
+    /// What a GPU can do at best, for benchmarks; none of a CPU.
+    #[doc(hidden)]
+    pub fn floor(&self) -> Option<Result<Floor>> {
+        match self {
+            Device::Cpu(_) => None,
+            Device::Cuda(gpu) => Some(gpu.cuda.floor()),
         }
     }
 
@@ -556,6 +582,28 @@ impl Device {
                 gpu.cuda.infer(shape, params.gpu(), input.gpu(), rows, output.gpu(), !gpu.fast)
             }
         }
+    }
+
+    /// [`Device::infer`], then [`Device::squash_to_bounds`].
+    pub fn infer_within(
+        &self,
+        shape: &Shape,
+        params: &Buffer,
+        input: Input<'_>,
+        rows: usize,
+        ([low, high], limit): ([&Buffer; 2], f32),
+        output: &mut Buffer,
+    ) {
+        check("lower bounds", low.len(), shape.outputs());
+        check("upper bounds", high.len(), shape.outputs());
+        let Device::Cuda(gpu) = self else {
+            self.infer(shape, params, input, rows, output);
+            return self.squash_to_bounds(low, high, limit, output);
+        };
+        check_ensemble(shape, params, input, rows);
+        check("output", output.len(), shape.members * rows * shape.outputs());
+        let (params, bounds) = (params.gpu(), ([low.gpu(), high.gpu()], limit));
+        gpu.cuda.infer_within(shape, params, input.gpu(), rows, bounds, output.gpu(), !gpu.fast);
     }
 
     /// All members' activations, one buffer `[members, rows, width]` a layer; the last is the output.

@@ -5,7 +5,9 @@ use crate::compute::{Gaussian, Power, Shift, Step};
 use crate::expression::{Input, Instruction, Program};
 use std::sync::Arc;
 
-/// All kernels of `kernels.cu`.
+/// Kernels of `kernels.cu` that evaluate programs.
+pub(super) const PROGRAM_NAMES: &[&str] = &["evaluate", "evaluate_gradient", "travel"];
+/// All others.
 pub(super) const NAMES: &[&str] = &[
     "uniform_indices",
     "normals",
@@ -23,14 +25,6 @@ pub(super) const NAMES: &[&str] = &[
     "svgd_weights",
     "svgd_alone",
     "svgd_direction",
-    "svgd_adam_1",
-    "svgd_adam_2",
-    "svgd_adam_3",
-    "svgd_adam_4",
-    "svgd_adam_5",
-    "svgd_adam_6",
-    "svgd_adam_7",
-    "svgd_adam_8",
     "clip_norm",
     "gaussian_nll",
     "moments",
@@ -46,9 +40,6 @@ pub(super) const NAMES: &[&str] = &[
     "normalize_gradient",
     "squash_to_bounds",
     "squash_to_bounds_gradient",
-    "evaluate",
-    "evaluate_gradient",
-    "travel",
     "squash",
     "squash_gradient",
     "td_target",

@@ -1,5 +1,8 @@
 // Everything that is not a matrix product. Each kernel is the one of the same name in compute/cpu, one thread
 // an element or a row; sums are taken in an order that depends on the sizes alone.
+//
+// Compiled in parts, at the same time: what evaluates expressions (PROGRAMS), SVGD for a number of particles (STEIN), and
+// all the rest. In the other parts a kernel is a template that nothing uses, which costs the compiler nothing.
 
 #define HALF_LOG_TAU 0.9189385332f
 #define PI 3.14159265358979f
@@ -7,7 +10,14 @@
 #define LN_2 0.6931471805599453f
 #define INFINITE __int_as_float(0x7f800000)
 #define LARGEST 3.402823466e38f
+#define REST 0
+#define PROGRAMS 1
+#define STEIN 2
+#if PART == REST
 #define KERNEL extern "C" __global__ void
+#else
+#define KERNEL template <class Unused> __device__ void
+#endif
 #define EACH(i, n)                                 \
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
     if (i >= (n)) return;
@@ -296,8 +306,8 @@ KERNEL svgd_direction(u32 n, u32 members, const float *params, const float *grad
 }
 
 template <int K>
-__device__ __forceinline__ void svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, const Adam &adam,
-                                          u32 *step, u32 *ticket, const float *weights) {
+__device__ __forceinline__ void svgd_adam_of(u32 n, float *params, const float *gradient, float *m, float *v, const Adam &adam,
+                                             u32 *step, u32 *ticket, const float *weights) {
     const u32 c = blockIdx.x * blockDim.x + threadIdx.x;
     float p[K], g[K], first[K], second[K];
     if (c < n) {
@@ -327,20 +337,13 @@ __device__ __forceinline__ void svgd_adam(u32 n, float *params, const float *gra
     }
 }
 
-#define SVGD_ADAM(K)                                                                                                   \
-    KERNEL svgd_adam_##K(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step,       \
-                         u32 *ticket, const float *weights) {                                                          \
-        in_order();                                                                                                   \
-        svgd_adam<K>(n, params, gradient, m, v, adam, step, ticket, weights);                                          \
-    }
-SVGD_ADAM(1)
-SVGD_ADAM(2)
-SVGD_ADAM(3)
-SVGD_ADAM(4)
-SVGD_ADAM(5)
-SVGD_ADAM(6)
-SVGD_ADAM(7)
-SVGD_ADAM(8)
+#if PART == STEIN
+extern "C" __global__ void svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step,
+                                     u32 *ticket, const float *weights) {
+    in_order();
+    svgd_adam_of<PARTICLES>(n, params, gradient, m, v, adam, step, ticket, weights);
+}
+#endif
 
 // One block a member.
 KERNEL clip_norm(u32 n, float *values, float limit) {
@@ -618,6 +621,7 @@ KERNEL squash_to_bounds_gradient(u32 n, float *d_values, const float *values, u3
 
 // ---- Expressions ----------------------------------------------------------------------------------------------
 
+#if PART == PROGRAMS
 // One instruction of a tape; the numbers are those of expression::tape.
 struct Instruction {
     u32 kind, op, x, y, z; // z: the second choice of a selection; the bits of a constant are in x
@@ -749,7 +753,7 @@ __device__ __noinline__ void run_tape(const Instruction *tape, u32 length, const
     }
 }
 
-KERNEL evaluate(u32 n, Tape tape, Rows rows, float *out) {
+extern "C" __global__ void evaluate(u32 n, Tape tape, Rows rows, float *out) {
     in_order();
     __shared__ Instruction near[LONGEST_TAPE];
     bring_near(tape, near);
@@ -765,7 +769,7 @@ __device__ __forceinline__ void pass(float *adjoints, u32 to, float adjoint, flo
     if (finite(slope)) adjoints[to] += adjoint * slope;
 }
 
-KERNEL evaluate_gradient(u32 n, Tape tape, Rows rows, const float *d_out, float *d_states, float *d_actions, float *d_next) {
+extern "C" __global__ void evaluate_gradient(u32 n, Tape tape, Rows rows, const float *d_out, float *d_states, float *d_actions, float *d_next) {
     in_order();
     __shared__ Instruction near[LONGEST_TAPE];
     bring_near(tape, near);
@@ -810,7 +814,7 @@ struct Travel {
     float floor;
 };
 
-KERNEL travel(const __grid_constant__ Travel t) {
+extern "C" __global__ void travel(const __grid_constant__ Travel t) {
     in_order();
     const u32 first = blockIdx.x * ROWS_OF_A_BLOCK, rows = min(ROWS_OF_A_BLOCK, t.rows - first);
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -853,6 +857,8 @@ KERNEL travel(const __grid_constant__ Travel t) {
     __syncthreads();
     if (threadIdx.x == 0 && atomicInc(t.ticket, gridDim.x - 1) == gridDim.x - 1) *t.time = now + 1;
 }
+
+#endif
 
 // ---- Reinforcement learning -----------------------------------------------------------------------------------
 

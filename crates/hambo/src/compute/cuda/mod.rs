@@ -3,8 +3,10 @@
 //! Calls return before the work is done. What fails is remembered, and nothing runs after it, until
 //! [`Cuda::check`] reports it: results are never taken from a device that has a problem.
 
+mod ahead;
 mod compiler;
 mod elementwise;
+mod floor;
 mod mlp;
 mod optimise;
 mod rl;
@@ -12,12 +14,13 @@ mod sampling;
 mod travel;
 
 use crate::{Error, Result};
+pub(crate) use ahead::Ahead;
 use compiler::Compiler;
 use cudarc::driver::{result, sys};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Smallest compute capability with tensor cores for TF32.
 const CAPABILITY: [i32; 2] = [8, 0];
@@ -33,6 +36,7 @@ const LARGE: usize = 1 << 20;
 
 const KERNELS: &str = concat!(include_str!("common.cu"), include_str!("kernels.cu"));
 const PASSES: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("mlp.cu"));
+const FLOOR: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("floor.cu"));
 const WEIGHTS: &str =
     concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("weights.cu"));
 
@@ -49,7 +53,8 @@ pub(crate) struct Cuda {
     pool: sys::CUmemoryPool,
     /// Bytes that may be used at most.
     limit: u64,
-    compiler: Compiler,
+    /// What compiles. Not held here: what this holds may hold this, and would never end.
+    ahead: Weak<Ahead>,
     functions: Mutex<HashMap<Kernel, sys::CUfunction>>,
     tapes: Mutex<HashMap<String, elementwise::KeptTape>>,
     /// Zeros with which blocks find out which of them is the last, and room for what each of them sums up.
@@ -76,13 +81,25 @@ pub(super) struct Kernel {
     source: Source,
 }
 
+/// A part of `kernels.cu`, as it is named there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    Rest,
+    Programs,
+    Stein { particles: u32 },
+}
+
 /// A source, and what it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
-    /// `kernels.cu`
-    Kernels,
+    /// A part of `kernels.cu`.
+    Kernels(Part),
+    /// `floor.cu`
+    Floor,
     /// `mlp.cu`
     Passes {
+        /// Which of the two kernels.
+        backward: bool,
         /// Rows of a block in units of 16.
         tiles: u32,
         /// Whether products are as good as f32.
@@ -99,6 +116,52 @@ pub(super) enum Source {
         /// As above.
         width: u32,
     },
+}
+
+impl Source {
+    /// What is likely to be asked for, too, once this is: passes of the same networks on more rows and fewer and, where
+    /// arithmetic is that of training, on the way back.
+    fn companions(self) -> Vec<Source> {
+        let Source::Passes { backward: false, tiles, precise, width, pitch } = self else { return vec![] };
+        if width == 0 {
+            return vec![];
+        }
+        let pass = |backward, tiles| Source::Passes { backward, tiles, precise, width, pitch };
+        let mut likely: Vec<Source> =
+            (1..=mlp::MOST_TILES).filter(|&t| t != tiles).map(|t| pass(false, t)).collect();
+        if !precise {
+            likely.extend([pass(true, tiles), Source::Weights { precise, width }]);
+        }
+        likely
+    }
+
+    fn compile(self, compiler: &Compiler) -> Result<Vec<u8>> {
+        match self {
+            Source::Kernels(part) => {
+                let (part, particles) = match part {
+                    Part::Rest => (0, 0),
+                    Part::Programs => (1, 0),
+                    Part::Stein { particles } => (2, particles),
+                };
+                compiler.compile("kernels", KERNELS, &[("PART", part), ("PARTICLES", particles)])
+            }
+            Source::Floor => compiler.compile("floor", FLOOR, &[("PRECISE", 0)]),
+            Source::Passes { backward, tiles, precise, width, pitch } => {
+                let (backward, precise) = (backward.into(), precise.into());
+                let defines = [
+                    ("BACKWARD", backward),
+                    ("TILES", tiles),
+                    ("PRECISE", precise),
+                    ("WIDTH", width),
+                    ("PITCH", pitch),
+                ];
+                compiler.compile("mlp", PASSES, &defines)
+            }
+            Source::Weights { precise, width } => {
+                compiler.compile("weights", WEIGHTS, &[("PRECISE", precise.into()), ("WIDTH", width)])
+            }
+        }
+    }
 }
 
 /// Blocks, threads a block, and bytes of shared memory.
@@ -148,7 +211,8 @@ use launch;
 
 impl From<&'static str> for Kernel {
     fn from(name: &'static str) -> Self {
-        Kernel { name, source: Source::Kernels }
+        let programs = elementwise::PROGRAM_NAMES.contains(&name);
+        Kernel { name, source: Source::Kernels(if programs { Part::Programs } else { Part::Rest }) }
     }
 }
 
@@ -188,8 +252,8 @@ impl Cuda {
         unsafe { sys::is_culib_present() }
     }
 
-    /// The first GPU.
-    pub fn new() -> Result<Self> {
+    /// The first GPU, and what compiles for it.
+    pub fn new() -> Result<(Self, Arc<Ahead>)> {
         if !Self::has_driver() {
             return Err(Error::Device(
                 "no NVIDIA driver: libcuda.so (or libcuda.so.1) is not in the loader's folders".to_owned(),
@@ -222,7 +286,10 @@ impl Cuda {
                 _ => return Err(Error::setting(LIMIT, text, "a number of gigabytes above 0")),
             },
         };
-        let compiler = Compiler::new(capability)?;
+        let ahead = Arc::new(Ahead::new(Compiler::new(capability)?));
+        for part in [Part::Rest, Part::Programs] {
+            ahead.begin(Source::Kernels(part)); // nothing can do without
+        }
         // SAFETY: the context is retained for the life of the process.
         let (context, stream, pool) = unsafe {
             let context = result::primary_ctx::retain(device).map_err(|e| failed(&name, e))?;
@@ -247,7 +314,7 @@ impl Cuda {
             result::memset_d8_sync(room, 0, tickets).map_err(|e| failed(&name, e))?;
             room
         };
-        Ok(Cuda {
+        let cuda = Cuda {
             tickets: room,
             partials: room + tickets as u64,
             multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
@@ -258,14 +325,15 @@ impl Cuda {
             stream,
             pool,
             limit,
-            compiler,
+            ahead: Arc::downgrade(&ahead),
             functions: Mutex::default(),
             tapes: Mutex::default(),
             svgd: Mutex::default(),
             gradients: Mutex::default(),
             beside: AtomicBool::new(false),
             problem: Mutex::default(),
-        })
+        };
+        Ok((cuda, ahead))
     }
 
     /// The card's name.
@@ -506,19 +574,16 @@ impl Cuda {
         if let Some(&function) = functions.get(&kernel) {
             return Some(function);
         }
-        let code = match kernel.source {
-            Source::Kernels => self.compiler.compile("kernels", KERNELS, &[]),
-            Source::Passes { tiles, precise, width, pitch } => {
-                let defines =
-                    [("TILES", tiles), ("PRECISE", precise.into()), ("WIDTH", width), ("PITCH", pitch)];
-                self.compiler.compile("mlp", PASSES, &defines)
-            }
-            Source::Weights { precise, width } => {
-                let defines = [("PRECISE", precise.into()), ("WIDTH", width)];
-                self.compiler.compile("weights", WEIGHTS, &defines)
-            }
+        let Some(ahead) = self.ahead.upgrade() else {
+            self.fail(format!("{} was used after its last device was gone", self.name));
+            return None;
         };
-        let code = match code {
+        for source in kernel.source.companions() {
+            if !functions.keys().any(|known| known.source == source) {
+                ahead.begin(source);
+            }
+        }
+        let code = match ahead.code(kernel.source) {
             Ok(code) => code,
             Err(e) => {
                 self.fail(e.to_string());
@@ -529,8 +594,12 @@ impl Cuda {
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = self.remember("loading kernels", module).ok()?;
         let names: &[&'static str] = match kernel.source {
-            Source::Kernels => elementwise::NAMES,
-            Source::Passes { .. } => &["mlp_forward", "mlp_backward"],
+            Source::Kernels(Part::Rest) => elementwise::NAMES,
+            Source::Kernels(Part::Programs) => elementwise::PROGRAM_NAMES,
+            Source::Kernels(Part::Stein { .. }) => &["svgd_adam"],
+            Source::Floor => &["floor_read", "floor_multiply"],
+            Source::Passes { backward: false, .. } => &["mlp_forward"],
+            Source::Passes { backward: true, .. } => &["mlp_backward"],
             Source::Weights { .. } => &["mlp_weights"],
         };
         for &name in names {
@@ -569,11 +638,10 @@ mod tests {
     /// A kernel that does not wait first would run beside the one before it.
     #[test]
     fn every_kernel_begins_in_order() {
-        for source in [super::KERNELS, super::PASSES, super::WEIGHTS] {
+        for source in [super::KERNELS, super::PASSES, super::WEIGHTS, super::FLOOR] {
             let mut kernels = 0;
-            for declaration in
-                source.split("\nKERNEL ").skip(1).chain(source.split("__global__ void ").skip(1))
-            {
+            let beginnings = ["\nKERNEL ", "__global__ void "];
+            for declaration in beginnings.iter().flat_map(|beginning| source.split(beginning).skip(1)) {
                 let Some((signature, body)) = declaration.split_once('{') else { continue };
                 if signature.starts_with('\n') {
                     continue; // the definition of KERNEL itself
