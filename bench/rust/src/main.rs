@@ -111,7 +111,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let check = arguments.check.then(|| device.run(|| sac.check()));
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
-        "rollout" => (None, rollout::measure(&device, seconds)?),
+        "rollout" => {
+            let (rates, mean) = rollout::measure(&device, seconds)?;
+            (Some(json!({"mean_return": mean})), rates)
+        }
         other => {
             let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)

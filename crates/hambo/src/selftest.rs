@@ -331,7 +331,7 @@ fn travels(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
         let [mut rewards, mut ended, mut returns, mut lowest] = [0; 4].map(|_| device.zeros(rows));
         device.fill(&mut lowest, f32::INFINITY);
         // Fewer rows of noise than trajectories, where that is allowed.
-        let mut noise = device.zeros(if kind > 3 && rows % 31 == 0 { 31 * ds } else { rows * ds });
+        let mut noise = device.zeros(if kind > 3 && rows.is_multiple_of(31) { 31 * ds } else { rows * ds });
         let (mut status, mut time) = (device.zeros(rows), device.counter());
         for _ in 0..3 {
             device.travel(Travel {

@@ -398,12 +398,28 @@ impl Device {
         }
     }
 
-    /// Does work, the first of it a pass through networks that need nothing of what the call before it writes, and
+    /// Does work whose passes through networks leave a GPU's room to what runs beside them, though they take longer.
+    pub fn sparingly(&self, work: impl FnOnce()) {
+        match self {
+            Device::Cpu(_) => work(),
+            Device::Cuda(gpu) => gpu.cuda.sparingly(work),
+        }
+    }
+
+    /// Does work that begins with a pass through networks that need nothing of what the call before it writes, and
     /// write nothing that it reads: on a GPU the two may run at the same time.
-    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn beside(&self, work: impl FnOnce()) {
         match self {
             Device::Cpu(_) => work(),
             Device::Cuda(gpu) => gpu.cuda.beside(work),
+        }
+    }
+
+    /// Says that networks of that shape will be trained on so many rows at a time. A GPU's kernels are made for a shape: if
+    /// there are none yet, other threads begin to compile them.
+    pub fn expect_training(&self, shape: &Shape, rows: usize) {
+        if let Device::Cuda(gpu) = self {
+            gpu.cuda.expect_training(shape, rows, !gpu.fast);
         }
     }
 

@@ -437,18 +437,20 @@ impl<'a> Rollout<'a> {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.members()),
             _ => (Input::Shared(&self.inputs), self.rows),
         };
-        model.infer(device, input, rows, &mut self.outputs);
-        match self.propagation {
-            Propagation::Shifted(Continuous { networks, .. }) => device.beside(|| {
+        let mut predict = || model.infer(device, input, rows, &mut self.outputs);
+        // The adversary's networks are few: they go first, and the model's find room beside them.
+        match (self.propagation, &mut self.exploration) {
+            (Propagation::Shifted(Continuous { networks, .. }), _) => {
                 let rows = self.rows / networks.shape.members;
-                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
-            }),
-            Propagation::Explored(explorer) => {
-                if let Some(exploration) = &mut self.exploration {
-                    device.beside(|| exploration.see(device, explorer.actor, &self.inputs));
-                }
+                let input = Input::PerMember(&self.inputs);
+                device.sparingly(|| networks.infer(device, input, rows, &mut self.shifts));
+                device.beside(predict);
             }
-            _ => {}
+            (Propagation::Explored(explorer), Some(exploration)) => {
+                device.sparingly(|| exploration.see(device, explorer.actor, &self.inputs));
+                device.beside(predict);
+            }
+            _ => predict(),
         }
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 

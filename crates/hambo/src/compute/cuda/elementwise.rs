@@ -1,65 +1,14 @@
-//! Starts the kernels of `kernels.cu`, all but those of optimisers, policies that draw, and reinforcement learning.
+//! Starts the kernels of `moving.cu`, `heads.cu`, `trajectories.cu` and `programs.cu`.
 
 use super::{Argument, Cuda, Grid, Memory, launch, lock};
 use crate::compute::{Gaussian, Power, Shift, Step};
 use crate::expression::{Input, Instruction, Program};
 use std::sync::Arc;
 
-/// Kernels of `kernels.cu` that evaluate programs.
-pub(super) const PROGRAM_NAMES: &[&str] = &["evaluate", "evaluate_gradient", "travel"];
-/// All others.
-pub(super) const NAMES: &[&str] = &[
-    "uniform_indices",
-    "normals",
-    "advance",
-    "fill_at",
-    "load_at",
-    "store_at",
-    "gather",
-    "join",
-    "add",
-    "scale_columns",
-    "sum_parts",
-    "polyak",
-    "adam",
-    "svgd_weights",
-    "svgd_alone",
-    "svgd_direction",
-    "clip_norm",
-    "gaussian_nll",
-    "moments",
-    "standardize",
-    "standardize_gradient",
-    "propagate",
-    "shift_gradient",
-    "account",
-    "still_running",
-    "clamp",
-    "clamp_gradient",
-    "normalize",
-    "normalize_gradient",
-    "squash_to_bounds",
-    "squash_to_bounds_gradient",
-    "squash",
-    "squash_gradient",
-    "td_target",
-    "squared_error",
-    "actor_loss",
-    "temperature_gradient",
-    "choose",
-    "look_ahead",
-    "double_q_target",
-    "choice_error",
-    "add_scaled_columns",
-    "deviate_by_logs",
-    "deviate_by_logs_gradient",
-    "deviate_by_features",
-];
-
 /// Most parts in which a sum is taken, and most members that have one.
 pub(super) const MOST_PARTS: usize = 256;
 pub(super) const MOST_MEMBERS: usize = 1024;
-/// Longest tape that a thread has room for, as in `kernels.cu`.
+/// Longest tape that a thread has room for, as in `programs.cu`.
 const LONGEST_TAPE: usize = 256;
 
 #[repr(C)]
@@ -67,7 +16,7 @@ struct Rows {
     values: [u64; 3],
     widths: [u32; 3],
 }
-// SAFETY: the same fields in the same order as in `kernels.cu`.
+// SAFETY: the same fields in the same order as in `programs.cu`.
 unsafe impl Argument for Rows {}
 
 /// A program on the device.
@@ -514,7 +463,7 @@ fn row_views(inputs: [&Memory; 3], rows: usize) -> Rows {
     Rows { values: inputs.map(|i| i.address), widths: inputs.map(|i| (i.words() / rows.max(1)) as u32) }
 }
 
-/// An instruction as `kernels.cu` reads it; the enumerations there have the order of those here.
+/// An instruction as `programs.cu` reads it; the enumerations there have the order of those here.
 fn encode(instruction: &Instruction) -> [u32; 5] {
     match *instruction {
         Instruction::Constant(value) => [0, 0, value.to_bits(), 0, 0],

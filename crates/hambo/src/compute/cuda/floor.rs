@@ -33,8 +33,7 @@ impl Cuda {
         let read = seconds(&|| {
             launch!(self, kernel("floor_read"), all, from.address, numbers, reads, counter.address)
         })?;
-        let multiplied =
-            seconds(&|| launch!(self, kernel("floor_multiply"), all, rounds, counter.address))?;
+        let multiplied = seconds(&|| launch!(self, kernel("floor_multiply"), all, rounds, counter.address))?;
         let counted = seconds(&|| self.count(&counter, 1))?;
         let [blocks, warps] = [all.blocks[0], all.blocks[0] * THREADS / 32].map(f64::from);
         Ok(Floor {

@@ -244,10 +244,15 @@ __device__ __forceinline__ float within(const Bounds &bounds, u32 c, float x) {
 extern __shared__ __align__(16) float shared[];
 
 #if !BACKWARD
+// When a pass waits for the kernel before it: first of all, as other kernels do; when weights are on their way, which that
+// kernel must leave as they are; or last of all, running beside it, if neither needs what the other one writes.
+enum { FIRST, AFTER_WEIGHTS, BESIDE };
+
 // All members' activations where asked for, those of the last layer always; within bounds where there are at most 32
-// columns. It may run beside the kernel before it, if neither needs what the other one writes.
-extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers, u32 beside, const __grid_constant__ Bounds bounds) {
-    if (!beside) in_order();
+// columns.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers, u32 order, const __grid_constant__ Bounds bounds) {
+    if (order == FIRST) in_order();
+    if (order == BESIDE) let_next_come();
     const u32 member = blockIdx.y, first = blockIdx.x * ROWS, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const float *params = net.params + (u64)member * net.stride;
     float *x = shared, *y = shared + 8 * TILES * PITCH, *partial = shared + 16 * TILES * PITCH;
@@ -255,6 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
     const u64 origin = (u64)member * net.rows + first;
     Weights<false> weights;
     if (ONE_PART && top > 1) weights.begin(params + net.offsets[1], threadIdx.x / 32 * 32);
+    if (order == AFTER_WEIGHTS) in_order();
     input += member * input_stride;
     EACH_ELEMENT(row, c, inputs)
         x[place(row, c)] = first + row < net.rows ? operand(input[(u64)(first + row) * inputs + c]) : 0.0f;
@@ -317,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
         if (end == top) break;
         for (u32 l = 1; l < top; l++) layer(l, Is<WIDTH != 0>());
     }
-    if (beside) in_order();
+    if (order == BESIDE) wait_for_last();
 }
 #else
 // From dL/d(output) in the last of `deltas` to dL/d(sum) of every layer, each kept where `keep` says so, and to

@@ -1,12 +1,12 @@
 //! Starts the kernels that update parameters: Adam, and SVGD with it.
 
-use super::{Argument, Cuda, Grid, Kernel, Memory, Part, Source, launch, lock};
-use crate::compute::{Adam, Svgd};
+use super::{Argument, Cuda, Grid, Kernel, Memory, Source, launch, lock};
 use crate::compute;
+use crate::compute::{Adam, Svgd};
 use std::sync::Arc;
 
 /// Particles up to whose number the direction and Adam's step are one kernel.
-const FUSED: usize = 8;
+pub(super) const FUSED: usize = 8;
 /// Most pairs of particles: two numbers of each are in a block's 48 KiB of shared memory.
 const MOST_PAIRS: usize = 48 * 1024 / 16 - 64;
 /// Parts in which distances of parameters are summed.
@@ -28,7 +28,7 @@ struct SvgdNumbers {
     prior: f32,
     scale: f32,
 }
-// SAFETY: the same fields in the same order as in `kernels.cu`.
+// SAFETY: the same fields in the same order as in `shared.cu` and `optimisers.cu`.
 unsafe impl Argument for AdamNumbers {}
 unsafe impl Argument for SvgdNumbers {}
 
@@ -162,8 +162,7 @@ impl Cuda {
             self.svgd_direction(svgd, members, params, gradient, &direction);
             return self.adam(adam, step, params, &direction, m, v);
         }
-        let kernel =
-            Kernel { name: "svgd_adam", source: Source::Kernels(Part::Stein { particles: members as u32 }) };
+        let kernel = Kernel { name: "svgd_adam", source: Source::Stein { particles: members as u32 } };
         let weights = self.svgd_weights(svgd, members, params);
         let n = params.words() / members;
         let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));

@@ -6,7 +6,7 @@ use crate::compute;
 use crate::compute::Way;
 use std::sync::Arc;
 
-/// Rows of a block, as in `kernels.cu`.
+/// Rows of a block, as in `programs.cu`.
 const ROWS: usize = 8;
 
 #[repr(C)]
@@ -18,7 +18,7 @@ struct Books {
     status: u64,
 }
 
-/// As in `kernels.cu`.
+/// As in `programs.cu`.
 #[repr(C)]
 struct Travel {
     output: u64,
@@ -50,7 +50,7 @@ struct Travel {
     key: [u32; 2],
     floor: f32,
 }
-// SAFETY: the same fields in the same order as in `kernels.cu`.
+// SAFETY: the same fields in the same order as in `programs.cu`.
 unsafe impl Argument for Travel {}
 
 impl Cuda {
