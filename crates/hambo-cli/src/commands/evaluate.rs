@@ -45,7 +45,7 @@ pub(super) struct Prepared {
     pub model: Box<dyn Dynamics>,
 }
 
-/// Reads and checks all that was given, then learns the model. The work on a single policy can be taken up again.
+/// Reads and checks all that was given, then learns the model.
 pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
     let mut question = Question {
         horizon: arguments.horizon,
@@ -85,12 +85,13 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
     let learns_reward = tasks().any(|task| task.learns_reward());
     config.extend(learns_reward, &asked.angles);
     let sha256 = digest(&arguments.data.paths)?;
-    let checkpoints = match (&arguments.out, &policies[..]) {
-        (Some(folder), [policy]) => {
-            let identity = identity(arguments, &question, &config, &asked, policy, (&device, data, &sha256))?;
+    let checkpoints = match &arguments.out {
+        Some(folder) => {
+            let log = (&device, data, sha256.as_str());
+            let identity = identity(arguments, &question, &config, &asked, &policies, log)?;
             Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
         }
-        _ => None,
+        None => None,
     };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
@@ -134,7 +135,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, progress)?;
     let simulate = |s: &Simulator| s.truth(&arguments.machine, policy, question, progress);
     let truth = simulator.as_ref().map(simulate).transpose()?;
-    let refit = |data: &Transitions| config.fit(device, data, question, &progress.bars);
+    let refit = |data: &Transitions, progress: &dyn Progress| config.fit(device, data, question, progress);
     let basis = Basis { device, data, model, task, policy, question };
     let curves = match arguments.curves {
         true => curves(basis, &evaluation, &refit, progress)?,
@@ -321,11 +322,12 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
 /// Where unfinished work is kept, in the folder of `--out`.
 const UNFINISHED: &str = "unfinished";
 
-/// A problem of the device, such as memory that ran out, with the place of what was done before it.
-pub(super) fn with_place(
-    problem: Box<dyn std::error::Error>,
-    out: Option<&Path>,
-) -> Box<dyn std::error::Error> {
+/// What came out; a problem of the device, such as memory that ran out, with the place of what was done before it.
+pub(super) fn with_place(outcome: Outcome, arguments: &Evaluate) -> Outcome {
+    outcome.map_err(|problem| placed(problem, arguments.out.as_deref()))
+}
+
+fn placed(problem: Box<dyn std::error::Error>, out: Option<&Path>) -> Box<dyn std::error::Error> {
     let kept = out.map(|folder| folder.join(UNFINISHED)).filter(|folder| folder.is_dir());
     match (problem.downcast_ref(), kept) {
         (Some(Error::Device(_)), Some(kept)) => {
@@ -349,10 +351,15 @@ fn identity(
     question: &Question,
     config: &Settings,
     asked: &Asked,
-    policy: &Policy,
+    policies: &[Policy],
     (device, data, sha256): (&Device, &Transitions, &str),
 ) -> Result<BTreeMap<String, String>> {
-    let file = Path::new(&policy.spec);
+    let of_file = |policy: &Policy| match Path::new(&policy.spec) {
+        file if file.is_file() => sha256_of_file(file),
+        _ => Ok(String::new()),
+    };
+    let files: Vec<String> = policies.iter().map(of_file).collect::<Result<_>>()?;
+    let actions: Vec<String> = policies.iter().map(|policy| actions_digest(device, data, policy)).collect();
     let model = match &arguments.fitted {
         Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
         None => config.json().to_string(),
@@ -369,9 +376,9 @@ fn identity(
         ("data", sha256.to_owned()),
         ("data.columns", arguments.data.columns.columns.join(" ")),
         ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
-        ("policy", policy.spec.clone()),
-        ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
-        ("policy.actions", actions_digest(device, data, policy)),
+        ("policy", arguments.policy.join(" ")),
+        ("policy.file", files.join(" ")),
+        ("policy.actions", actions.join(" ")),
         ("policy.stochastic", arguments.acting.stochastic.to_string()),
         ("policy.noise", arguments.acting.policy_noise.to_string()),
         ("task", format!("{} {}", asked.task.name, json!(asked.declared))),
@@ -536,7 +543,7 @@ mod tests {
     fn problems_of_the_device_name_the_place_of_unfinished_work() {
         let place = tempfile::tempdir().unwrap();
         let out = Some(place.path());
-        let told = |problem: Error| with_place(problem.into(), out).to_string();
+        let told = |problem: Error| placed(problem.into(), out).to_string();
         let short = || Error::Device("4.1 MB are asked for, 2.4 MB are free".to_owned());
         assert_eq!(told(short()), short().to_string()); // nothing was kept
         let kept = place.path().join(UNFINISHED);
@@ -547,7 +554,6 @@ mod tests {
             kept.display()
         );
         assert_eq!(told(short()), expected);
-        let other = Error::Numeric("training diverged".to_owned());
-        assert_eq!(told(Error::Numeric("training diverged".to_owned())), other.to_string());
+        assert_eq!(told(Error::Numeric("it diverged".to_owned())), "it diverged");
     }
 }
