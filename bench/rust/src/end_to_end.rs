@@ -57,7 +57,13 @@ impl Progress for Stages {
 /// All stages since `start`.
 pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value, Box<dyn Error>> {
     let stages = Stages(Mutex::new((start, BTreeMap::new())));
-    let config = BnnConfig { steps: work.steps, patience: work.steps, ..BnnConfig::default() };
+    // The likelihood as it is, as PyTorch's side has it.
+    let config = BnnConfig {
+        steps: work.steps,
+        patience: work.steps,
+        variance_weight: Some(0.0),
+        ..BnnConfig::default()
+    };
     config.announce(device);
     let data = hambo::data::read(work.data, &Default::default())?.transitions;
     let (task, policy) = (EnvName::Pendulum.task()?, Policy::read("builtin:swing-up")?);

@@ -24,7 +24,7 @@ const HORIZON: usize = 4000;
 pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn Error>> {
     let stream = Stream::new(0);
     let data = data(&stream)?;
-    let config = BnnConfig { steps: 400, ..Default::default() };
+    let config = BnnConfig { steps: 400, variance_weight: Some(0.0), ..Default::default() };
     let model = fit(device, &data, &config, &Question::default(), &())?;
     let bounds = [vec![-1.0; ACTION], vec![1.0; ACTION]];
     let shape = Shape::new(1, vec![STATE, 256, 256, ACTION], Activation::Relu)?;

@@ -57,6 +57,9 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
         compare(format!("expressions on {rows} rows"), 1e-4, &|d| expressions(d, rows))?;
         compare(format!("random numbers for {rows} rows"), 1e-4, &|d| random(d, rows))?;
     }
+    for rows in [1, 257, 1000] {
+        compare(format!("passes side by side on {rows} rows"), 1e-4, &|d| side_by_side(d, rows))?;
+    }
     compare("a training of 1000 steps".to_owned(), 1e-2, &|d| training(d, SMALL, true))?;
     for case in NETWORKS {
         let worst = mean_difference(&case.run(&cpu), &case.run(&device.fast()));
@@ -478,6 +481,43 @@ fn random(device: &Device, rows: usize) -> Vec<Vec<f64>> {
 
 const SMALL: &[usize] = &[2, 64, 64, 2];
 const PAPERS: &[usize] = &[2, 256, 256, 256, 256, 2];
+
+/// Passes in all orders in which a GPU's kernels may overtake each other: beside another one, after a kernel that changes
+/// weights, after one that leaves them. What they say is what they see in the next round.
+fn side_by_side(device: &Device, rows: usize) -> Vec<Vec<f64>> {
+    const MEMBERS: usize = 5;
+    const DIMS: usize = 3;
+    const ROUNDS: usize = 24;
+    let shape =
+        |members, outputs| Shape::new(members, vec![3 * DIMS, 256, 256, 256, outputs], Activation::Relu);
+    let (Ok(one), Ok(many)) = (shape(1, DIMS), shape(MEMBERS, 2 * DIMS)) else { return vec![] };
+    let one = Ensemble::random(device, one, Stream::new(20));
+    let [mut many, target] = [21, 22].map(|seed| Ensemble::random(device, many.clone(), Stream::new(seed)));
+    let mut draw = numbers(23);
+    let mut inputs = device.upload(&draw(rows * 3 * DIMS));
+    let (offset, scale) = (device.upload(&draw(3 * DIMS)), device.upload(&[2.0; 3 * DIMS]));
+    let room = |width| device.zeros::<f32>(rows * width);
+    let (mut alone, mut joined, nothing) = (room(DIMS), room(3 * DIMS), room(0));
+    let mut outputs = [(); 2].map(|()| room(MEMBERS * 2 * DIMS));
+    let mut moments = [(); 2].map(|()| [(); 3].map(|()| room(DIMS)));
+    let head = Gaussian { dims: DIMS, floor: 1e-2 };
+    device.repeat(ROUNDS, || {
+        let [before, after] = &mut outputs;
+        let input = Input::Shared(&inputs);
+        device.sparingly(|| one.infer(device, input, rows, &mut alone));
+        device.beside(|| many.infer(device, input, rows, before));
+        device.polyak(0.05, &target.params, &mut many.params);
+        many.infer(device, input, rows, after);
+        for (output, [mean, epistemic, aleatoric]) in outputs.iter().zip(&mut moments) {
+            device.moments(&head, MEMBERS, output, mean, epistemic, aleatoric);
+        }
+        let [[before, ..], [after, ..]] = &moments;
+        device.join([(&alone, DIMS), (before, DIMS), (after, DIMS)], &mut joined);
+        device.standardize((&joined, 3 * DIMS), (&nothing, 0), &offset, &scale, &mut inputs);
+    });
+    let [[before, epistemic, _], [after, ..]] = &moments;
+    all(device, &[&alone, before, epistemic, after, &inputs])
+}
 
 /// The loss along a training of a Bayesian network, recorded and replayed where the device can, with all rows on the
 /// device or on the host.

@@ -24,14 +24,15 @@ impl Ahead {
 
     /// Begins to compile what will be asked for.
     pub(super) fn begin(&self, source: Source) {
-        if self.jobs().contains_key(&source) {
+        let mut jobs = self.jobs();
+        if jobs.contains_key(&source) {
             return;
         }
         let compiler = self.compiler.clone();
         let job = Builder::new().stack_size(STACK).spawn(move || source.compile(&compiler));
         // Without a thread it is compiled when it is asked for.
         if let Ok(job) = job {
-            self.jobs().insert(source, job);
+            jobs.insert(source, job);
         }
     }
 

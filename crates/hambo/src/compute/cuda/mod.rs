@@ -197,10 +197,7 @@ impl Source {
 
     /// Whether its kernels may write networks' parameters.
     fn writes_parameters(self) -> bool {
-        matches!(
-            self,
-            Source::Kernels(Section::Moving | Section::Optimisers) | Source::Stein { .. } | Source::Floor
-        )
+        matches!(self, Source::Kernels(Section::Moving | Section::Optimisers) | Source::Stein { .. })
     }
 
     fn compile(self, compiler: &Compiler) -> Result<Vec<u8>> {
