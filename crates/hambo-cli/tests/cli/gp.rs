@@ -31,10 +31,18 @@ fn a_gaussian_process_answers_and_says_what_the_theory_says() {
         "information_rate",
         "posterior_norm",
         "metric_constant",
+        "deviation_constant",
+        "dynamics_constant",
+        "log10_gap_constant",
         "log10_gap",
         "beta_literal",
     ] {
         assert!(theory[name].as_f64().is_some(), "{name}: {theory}");
+    }
+    let page = std::fs::read_to_string(place.path("run/report.html")).unwrap();
+    for name in ["information gain", "γ_n", "β_n(δ)", "L_k", "L_f", "L_σ", "C_n", "worst-case gap"] {
+        assert!(page.contains(&format!("<tr><td>{name}</td><td>")), "{name} is not in the page");
+        assert!(!page.contains(&format!("<tr><td>{name}</td><td>–")), "{name} has no value in the page");
     }
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("the exact theory of all data no longer applies"), "{warnings}");

@@ -7,6 +7,7 @@ mod hyperparameters;
 mod kernel;
 mod pass;
 mod posterior;
+mod strips;
 mod subset;
 
 pub(super) use files::SCHEMA;
