@@ -78,6 +78,7 @@ impl Bnn {
         let fits = frame.layout.angles.iter().map(|a| a.index).eq(d.config.angles.iter().copied())
             && frame.layout.reward == d.config.reward
             && frame.input_dim() == shape.inputs()
+            && d.config.activation == shape.hidden
             && state_dim.checked_mul(2) == Some(shape.outputs())
             && d.shape == shape
             && d.config.particles == shape.members
