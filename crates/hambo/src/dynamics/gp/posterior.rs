@@ -209,14 +209,7 @@ impl Posterior {
 
     /// k(xᵢ, x) `[n, rows]` of scaled rows and, where `slopes` is not empty, its slopes.
     fn covariances(&self, x: &[f64], k: &mut [f64], slopes: &mut [f64]) {
-        let columns = x.len() / self.width;
-        let queries = transposed(x, self.width);
-        pulp::Arch::new().dispatch(|| {
-            let mut slopes = slopes.chunks_exact_mut(columns);
-            for (x, k) in self.x.chunks_exact(self.width).zip(k.chunks_exact_mut(columns)) {
-                self.kernel.row(x, &queries, k, slopes.next().unwrap_or_default());
-            }
-        });
+        self.kernel.rows(&self.x, &transposed(x, self.width), k, slopes, self.width);
     }
 
     /// Mean and deviation of a few rows from k(xᵢ, x) `[n, rows]`, which becomes L⁻¹ k.
@@ -258,7 +251,7 @@ impl Posterior {
             let own = &self.x[i * width..][..width];
             let mut gradient = vec![0.0; scales + 2];
             let (mut k, mut slopes) = (vec![0.0; n], vec![0.0; n]);
-            pulp::Arch::new().dispatch(|| self.kernel.row(own, &queries, &mut k, &mut slopes));
+            self.kernel.rows(own, &queries, &mut k, &mut slopes, width);
             for (l, other) in self.x.chunks_exact(width).enumerate() {
                 let weights =
                     (0..outputs).map(|j| self.weights[i * outputs + j] * self.weights[l * outputs + j]);
@@ -285,7 +278,7 @@ fn gram(kernel: &Kernel, x: &[f64], width: usize) -> Vec<f64> {
     let queries = transposed(x, width);
     let mut gram = vec![0.0; n * n];
     gram.par_chunks_mut(n).zip(x.par_chunks(width)).for_each(|(row, x)| {
-        pulp::Arch::new().dispatch(|| kernel.row(x, &queries, row, &mut []));
+        kernel.rows(x, &queries, row, &mut [], width);
     });
     gram
 }
