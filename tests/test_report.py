@@ -217,3 +217,22 @@ def test_a_ranking_has_all_policies_on_one_axis(browser, place):
         assert policy["policy"] in text and number(policy["lower_bound"]) in text
     assert opened.page.locator("#scores tbody tr").count() == 2
     opened.picture("ranking")
+
+
+def test_the_page_of_a_gaussian_process_has_the_constants_of_the_theory(browser, place):
+    (place.folder / "gp.json").write_text(json.dumps({"starts": 1, "likelihood_rows": 60}))
+    line = "evaluate --data point.hdf5 --env point-safety --policy builtin:waypoint --horizon 5 --model gp --model-config gp.json "
+    line += "--gp-rows 60 --rollouts 200 --beta theory --norm-bound 5 --lipschitz 60,2 --out gp"
+    theory = place.json(line)["theory"]
+    opened = Opened(browser, place.folder / "gp/report.html")
+    opened.check()
+    rows = [row.split("\t") for row in opened.page.inner_text("#theory tbody").splitlines()]
+    shown = {name: value for name, value, *_ in rows}
+    names = {"information gain": "information_gain", "γ_n": "information_rate", "β_n(δ)": "beta", "L_k": "metric_constant"}
+    names |= {"L_f": "dynamics_constant", "L_σ": "deviation_constant"}
+    for name, field in names.items():
+        assert float(shown[name]) == pytest.approx(theory[field], rel=6e-3), name
+    for name, field in {"C_n": "log10_gap_constant", "worst-case gap": "log10_gap"}.items():
+        assert float(shown[name].removeprefix("10")) == pytest.approx(theory[field], abs=0.051), name
+    assert "no longer applies" in opened.page.inner_text("#theory")
+    opened.picture("gp")

@@ -481,7 +481,7 @@ pub enum DeviceName {
 pub enum Model {
     /// Bayesian neural network
     Bnn,
-    /// Gaussian process, for up to some thousand transitions
+    /// Gaussian process, for up to some thousand transitions; computed on the processor
     Gp,
 }
 

@@ -269,6 +269,12 @@ pub fn evaluate_all(
     let support = support(device, data, model, setting, &starts, stream);
     let bounds = bound(device, data, model, (task, 0), policy, &question, progress)?;
     let mut warnings: Vec<String> = support.warning().into_iter().chain(warnings::of_model(model)).collect();
+    if !model.on_device(device) {
+        let name = device.name();
+        warnings.push(format!(
+            "the Gaussian process computes on the processor: every step on {name} waits for it"
+        ));
+    }
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
     let plainly = Question { explain: false, ..question.clone() };

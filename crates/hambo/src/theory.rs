@@ -93,15 +93,19 @@ impl Lipschitz {
     }
 }
 
-/// L_f = √d_s B L_k and L_σ = √d_s L_k (Lemma 3.7), for outputs in units of their own: √(Σ_j (u_j L_k,j)²) times B, or
-/// 1. Where changes of the state are predicted, the state that they are added to counts 1 more in L_f.
-pub fn lipschitz_of(gp: &Gp, norm_bound: f64) -> [f64; 2] {
+/// L_σ = √d_s L_k (Lemma 3.7), for outputs in units of their own: √(Σ_j (u_j L_k,j)²).
+pub fn deviation_constant(gp: &Gp) -> f64 {
     let frame = gp.frame();
     let units: Vec<f64> = frame.inputs.std.iter().map(|&s| s.into()).collect();
     let constants: Vec<f64> = gp.posteriors().iter().map(|p| metric_constant(&p.kernel, &units)).collect();
     let squares = frame.targets.std.iter().zip(constants.iter().cycle());
-    let deviation = squares.map(|(&unit, l)| (f64::from(unit) * l).powi(2)).sum::<f64>().sqrt();
-    [norm_bound * deviation + if frame.relative() { 1.0 } else { 0.0 }, deviation]
+    squares.map(|(&unit, l)| (f64::from(unit) * l).powi(2)).sum::<f64>().sqrt()
+}
+
+/// L_f = √d_s B L_k (Lemma 3.7), likewise. Where changes of the state are predicted, the state that they are added to
+/// counts 1 more.
+pub fn dynamics_constant(gp: &Gp, norm_bound: f64) -> f64 {
+    norm_bound * deviation_constant(gp) + if gp.frame().relative() { 1.0 } else { 0.0 }
 }
 
 /// What the theory says of a run; lengths are those of states and actions, β is in units of σ_n.
@@ -123,8 +127,14 @@ pub struct TheoryReport {
     pub beta_literal: Option<f64>,
     /// L_k, the largest over dimensions.
     pub metric_constant: f64,
-    /// L_f and L_σ, and L_r and L_π as given.
+    /// L_σ
+    pub deviation_constant: f64,
+    /// L_f, where B was given.
+    pub dynamics_constant: Option<f64>,
+    /// All four constants, where L_r and L_π were given, too.
     pub lipschitz: Option<Lipschitz>,
+    /// L̄_f, L̄_σ and L̄_r: those of dynamics, deviation and reward when the policy answers to the state.
+    pub barred: Option<[f64; 3]>,
     /// log₁₀ C_n
     pub log10_gap_constant: Option<f64>,
     /// E‖σ_n‖ along trajectories of the policy in the model, in the place of those in the world.
@@ -188,10 +198,11 @@ pub(crate) fn report(gp: &Gp, known: Known, delta: f64, horizon: usize, mean_dev
     let units: Vec<f64> = frame.inputs.std.iter().map(|&s| s.into()).collect();
     let noise = gp.report().hyperparameters.iter().map(|h| h.noise_std).fold(0.0, f64::max);
     let beta = known.norm_bound.map(|bound| beta(bound, gain, ds, delta));
-    let lipschitz = known.norm_bound.zip(known.lipschitz).map(|(bound, [reward, policy])| {
-        let [dynamics, deviation] = lipschitz_of(gp, bound);
-        Lipschitz { dynamics, deviation, reward, policy }
-    });
+    let deviation = deviation_constant(gp);
+    let dynamics = known.norm_bound.map(|bound| dynamics_constant(gp, bound));
+    let lipschitz = dynamics.zip(known.lipschitz);
+    let lipschitz =
+        lipschitz.map(|(dynamics, [reward, policy])| Lipschitz { dynamics, deviation, reward, policy });
     let ln_constant = lipschitz.zip(beta).map(|(l, beta)| l.ln_gap_constant(beta, ds, horizon));
     let log10 = |ln: f64| ln / std::f64::consts::LN_10;
     TheoryReport {
@@ -211,7 +222,10 @@ pub(crate) fn report(gp: &Gp, known: Known, delta: f64, horizon: usize, mean_dev
             .iter()
             .map(|p| metric_constant(&p.kernel, &units))
             .fold(0.0, f64::max),
+        deviation_constant: deviation,
+        dynamics_constant: dynamics,
         lipschitz,
+        barred: lipschitz.map(|l| [l.dynamics, l.deviation, l.reward].map(|constant| l.barred(constant))),
         log10_gap_constant: ln_constant.map(log10),
         mean_deviation,
         log10_gap: ln_constant.map(|c| log10(c + mean_deviation.ln())),

@@ -1,6 +1,6 @@
 //! `hambo collect`
 
-use super::{Outcome, device_beside_simulator};
+use super::{Outcome, host_device};
 use crate::arguments::Collect;
 use crate::output::{Bars, print};
 use hambo::data::write_d4rl;
@@ -17,7 +17,7 @@ pub fn run(arguments: &Collect) -> Outcome {
         let policy = if arguments.stochastic { policy.sampling()? } else { policy };
         behaviours.extend(arguments.noise.iter().map(|&noise| Behaviour { policy: policy.clone(), noise }));
     }
-    let device = device_beside_simulator(&arguments.machine)?;
+    let device = host_device(&arguments.machine)?;
     let stream = Stream::new(arguments.seed).child("collection");
     let horizon = arguments.horizon.unwrap_or(env.time_limit());
     let data = device

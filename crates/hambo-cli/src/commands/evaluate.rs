@@ -2,7 +2,7 @@
 
 use super::describe::{Told, command_line};
 use super::truth::{Simulator, simulator};
-use super::{Outcome, device, policy};
+use super::{Outcome, device, host_device, policy};
 use crate::arguments::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::output::{Bars, Kept, number, print, table};
@@ -71,7 +71,10 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
         env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
     }
     let mut config = Settings::of(arguments)?;
-    let device = device(&arguments.machine)?;
+    let device = match &config {
+        Settings::Bnn(_) => device(&arguments.machine)?,
+        Settings::Gp(_) => host_device(&arguments.machine)?,
+    };
     if let (Settings::Bnn(config), None) = (&config, &arguments.fitted) {
         config.announce(&device);
     }
@@ -497,13 +500,17 @@ fn text(result: &Value, evaluation: &Evaluation, asked: &Asked, arguments: &Eval
 fn theory_line(theory: &TheoryReport) -> String {
     let known = |x: Option<f64>| x.map_or("–".to_owned(), number);
     format!(
-        "theory: information gain {}, B {} (norm of the posterior mean: {}), β_n {}, L_k {}, log₁₀ C_n {}",
+        "theory: information gain {}, B {} (norm of the posterior mean: {}), β_n {}, L_k {}, L_f {}, L_σ {}, log₁₀ C_n {}, \
+         log₁₀ of the worst-case gap {}",
         number(theory.information_gain),
         known(theory.norm_bound),
         number(theory.posterior_norm),
         known(theory.beta),
         number(theory.metric_constant),
-        known(theory.log10_gap_constant)
+        known(theory.dynamics_constant),
+        number(theory.deviation_constant),
+        known(theory.log10_gap_constant),
+        known(theory.log10_gap)
     )
 }
 

@@ -59,8 +59,8 @@ fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
     if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }
 
-/// For work that is mostly a simulator's, a few numbers at a time: the processor, unless a GPU was asked for by name.
-fn device_beside_simulator(machine: &Machine) -> hambo::Result<Device> {
+/// For work that is mostly done on the processor (a simulator, a Gaussian process): there, unless a GPU was asked for by name.
+fn host_device(machine: &Machine) -> hambo::Result<Device> {
     match machine.device {
         DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),
         DeviceName::Cuda => Device::cuda(),

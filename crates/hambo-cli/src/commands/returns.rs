@@ -1,6 +1,6 @@
 //! `hambo return`
 
-use super::{Outcome, SCHEMA, device_beside_simulator, policy};
+use super::{Outcome, SCHEMA, host_device, policy};
 use crate::arguments::Return;
 use crate::output::{Bars, number, print};
 use hambo::Error;
@@ -26,7 +26,7 @@ pub fn run(arguments: &Return) -> Outcome {
     }
     let env: EnvName = arguments.env.parse()?;
     let policy = policy(&arguments.policy, &arguments.acting)?;
-    let device = device_beside_simulator(&arguments.machine)?;
+    let device = host_device(&arguments.machine)?;
     let found = simulate(
         &device,
         env,

@@ -1,6 +1,6 @@
 //! `hambo train`
 
-use super::{Outcome, SCHEMA, device_beside_simulator};
+use super::{Outcome, SCHEMA, host_device};
 use crate::arguments::Train;
 use crate::output::{Bars, number, print, table};
 use hambo::envs::EnvName;
@@ -29,7 +29,7 @@ pub fn run(arguments: &Train) -> Outcome {
         seed: arguments.seed,
         ..TrainConfig::default()
     };
-    let device = device_beside_simulator(&arguments.machine)?;
+    let device = host_device(&arguments.machine)?;
     let trained = train(&device, env, arguments.steps, &config, &arguments.out, &Bars::default())?;
     let seconds = start.elapsed().as_secs_f64();
     let rate = (arguments.steps - trained.resumed_at) as f64 / seconds;

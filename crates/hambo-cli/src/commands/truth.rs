@@ -1,6 +1,6 @@
 //! The true return, where there is a simulator.
 
-use super::device_beside_simulator;
+use super::host_device;
 use crate::arguments::Machine;
 use hambo::envs::{EnvName, Truth, simulate};
 use hambo::evaluate::Question;
@@ -41,7 +41,7 @@ impl Simulator {
         question: &Question,
         progress: &dyn Progress,
     ) -> Result<Truth> {
-        let device = device_beside_simulator(machine)?;
+        let device = host_device(machine)?;
         let stream = Stream::new(question.seed).child("simulation");
         let (horizon, discount) = (question.horizon, question.discount);
         let found = simulate(&device, self.env, policy, horizon, self.episodes, discount, stream, progress)?;

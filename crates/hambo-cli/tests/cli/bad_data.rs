@@ -228,7 +228,7 @@ fn spoilt_descriptions_of_models_are_refused() {
         (changed("/shape/members", u64::MAX.into()), "network = "),
         (changed("/inputs/std/0", 0.0.into()), "deviations positive"),
         (changed("/targets/std/0", (-1.0).into()), "deviations positive"),
-        (changed("/tau/0", (-1.0).into()), "temperatures not negative"),
+        (changed("/tau/0", (-1.0).into()), "finite and not negative"),
         (changed("/targets/mean/0", 1e39.into()), "number out of range"),
         (changed("/head/floor", (-1.0).into()), "head.floor = -1: expected a positive, finite number"),
         (changed("/config/steps", 0.into()), "steps = 0"),

@@ -31,10 +31,18 @@ fn a_gaussian_process_answers_and_says_what_the_theory_says() {
         "information_rate",
         "posterior_norm",
         "metric_constant",
+        "deviation_constant",
+        "dynamics_constant",
+        "log10_gap_constant",
         "log10_gap",
         "beta_literal",
     ] {
         assert!(theory[name].as_f64().is_some(), "{name}: {theory}");
+    }
+    let page = std::fs::read_to_string(place.path("run/report.html")).unwrap();
+    for name in ["information gain", "γ_n", "β_n(δ)", "L_k", "L_f", "L_σ", "C_n", "worst-case gap"] {
+        assert!(page.contains(&format!("<tr><td>{name}</td><td>")), "{name} is not in the page");
+        assert!(!page.contains(&format!("<tr><td>{name}</td><td>–")), "{name} has no value in the page");
     }
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("the exact theory of all data no longer applies"), "{warnings}");
@@ -44,6 +52,37 @@ fn a_gaussian_process_answers_and_says_what_the_theory_says() {
     let again = place.json(&format!("{line} --beta theory --norm-bound 5 --lipschitz 60,2 --json"));
     assert_eq!(result["estimates"], again["estimates"]);
     assert_eq!(result["theory"], again["theory"]);
+}
+
+/// SAC, alone and as a second opinion beside the pathwise search, on the posterior's confidence set.
+#[test]
+fn every_adversary_searches_a_gaussian_process() {
+    let place = place();
+    let line = EVALUATE.replace("--env", "--method ca,mean --search-config search.json --env");
+    let lowest = |optimisers: &str| {
+        place.write(
+            "search.json",
+            format!(
+                r#"{{"optimisers": "{optimisers}", "hidden": [16], "restarts": 1, "batch": 8, "iterations": 20, "evaluation": 32,
+                    "sac": {{"learning": {{"rounds": 2, "episodes": 20, "updates": 20}}}}}}"#
+            ),
+        );
+        let result = place.json(&format!("{line} --beta 3 --json"));
+        let adversary = &result["adversary"];
+        let candidates = adversary["candidates"].as_array().unwrap().iter();
+        let found: std::collections::BTreeSet<String> =
+            candidates.map(|c| c["optimiser"].as_str().unwrap().to_owned()).collect();
+        let [lowest, neutral] = ["lowest", "neutral"].map(|name| adversary[name].as_f64().unwrap());
+        assert!(lowest <= neutral, "{optimisers}: {adversary}");
+        assert_eq!(result["confidence_set"]["beta"], 3.0);
+        (found.into_iter().collect::<Vec<_>>(), lowest)
+    };
+    let (found, pathwise) = lowest("pathwise");
+    assert_eq!(found, ["pathwise"]);
+    assert_eq!(lowest("sac").0, ["sac"]);
+    let (found, both) = lowest("portfolio");
+    assert_eq!(found, ["pathwise", "sac"]);
+    assert!(both <= pathwise, "a second opinion never raises the lowest value: {both} {pathwise}");
 }
 
 #[test]

@@ -100,17 +100,32 @@ impl<'a> Pathwise<'a> {
         self.optimiser.set_steps(self.world.device, steps as u32);
     }
 
-    /// dJ/d(parameters) of every restart, for tests.
+    /// Fails unless dJ/d(parameters) of every restart is that of central differences along the gradient itself, `h`
+    /// long on either side; J is of trajectories from `starts` `[rows, state]`.
     #[cfg(test)]
-    pub fn gradient(
-        &mut self,
-        adversary: &Continuous,
-        starts: &[f32],
-        stream: Stream,
-    ) -> (Vec<f64>, Vec<f32>) {
-        let returns = self.forward(adversary, starts, stream);
-        self.backward(adversary, stream);
-        (returns, self.world.device.download(&self.gradient))
+    pub fn check_gradient(world: &'a World<'a>, adversary: &Continuous, starts: &[f32], h: f64) {
+        let (device, stream, restarts) = (world.device, Stream::new(6), adversary.networks.shape.members);
+        let rows = starts.len() / world.model.layout().observed;
+        let mut pathwise = Pathwise::new(world, adversary, rows, Adam::constant(1e-3));
+        pathwise.forward(adversary, starts, stream);
+        pathwise.backward(adversary, stream);
+        let gradient = device.download(&pathwise.gradient);
+        let n = gradient.len() / restarts;
+        for (restart, g) in gradient.chunks_exact(n).enumerate() {
+            let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+            let mut value = |h: f64| {
+                let mut params = device.download(&adversary.networks.params);
+                let moved = params[restart * n..].iter_mut().zip(g);
+                moved.for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
+                let mut moved = adversary.restart(device, 0);
+                moved.networks.shape = adversary.networks.shape.clone();
+                moved.networks.params = device.adopt(params);
+                pathwise.forward(&moved, starts, stream)[restart]
+            };
+            let difference = (value(h) - value(-h)) / (2.0 * h);
+            let set = &adversary.set;
+            assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}, {set:?}");
+        }
     }
 
     fn forward(&mut self, adversary: &Continuous, starts: &[f32], stream: Stream) -> Vec<f64> {
@@ -217,8 +232,8 @@ mod tests {
         (device, task, policy, model, starts)
     }
 
-    /// dJ/dη through model, noise, policy and reward, over several steps, against central differences along
-    /// the gradient itself; for both widths of the set and for discounted rewards.
+    /// dJ/dη through model, noise, policy and reward, over several steps, for both widths of the set and for discounted
+    /// rewards.
     #[test]
     fn gradients_are_those_of_finite_differences() {
         let (device, task, policy, model, starts) = pendulum();
@@ -226,25 +241,7 @@ mod tests {
         let world = World::new(&device, &model, setting);
         for set in [ConfidenceSet::new(&model, 3.0).unwrap(), ConfidenceSet::literal(&model)] {
             let adversary = Continuous::random(&device, &model, &set, 2, &[8], Stream::new(5)).unwrap();
-            let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-3));
-            let (_, gradient) = pathwise.gradient(&adversary, &starts, Stream::new(6));
-            let n = gradient.len() / 2;
-            for restart in 0..2 {
-                let g = &gradient[restart * n..(restart + 1) * n];
-                let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-                let mut value = |h: f64| {
-                    let mut params = device.download(&adversary.networks.params);
-                    let moved = params[restart * n..].iter_mut().zip(g);
-                    moved.for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
-                    let mut moved = adversary.restart(&device, 0);
-                    moved.networks.shape = adversary.networks.shape.clone();
-                    moved.networks.params = device.adopt(params);
-                    pathwise.forward(&moved, &starts, Stream::new(6))[restart]
-                };
-                let h = 2e-2;
-                let difference = (value(h) - value(-h)) / (2.0 * h);
-                assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}, {set:?}");
-            }
+            Pathwise::check_gradient(&world, &adversary, &starts, 2e-2);
         }
     }
 
@@ -296,19 +293,7 @@ mod tests {
         let set = ConfidenceSet::new(&model, 3.0).unwrap();
         let adversary = Continuous::random(&device, &model, &set, 1, &[8], Stream::new(5)).unwrap();
         let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
-        let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-3));
-        let (_, g) = pathwise.gradient(&adversary, &starts, Stream::new(6));
-        let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-        let mut value = |h: f64| {
-            let mut params = device.download(&adversary.networks.params);
-            params.iter_mut().zip(&g).for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
-            let mut moved = adversary.restart(&device, 0);
-            moved.networks.params = device.adopt(params);
-            pathwise.forward(&moved, &starts, Stream::new(6))[0]
-        };
-        let h = 2e-2;
-        let difference = (value(h) - value(-h)) / (2.0 * h);
-        assert!((difference / norm - 1.0).abs() < 0.02, "{difference} instead of {norm}");
+        Pathwise::check_gradient(&world, &adversary, &starts, 2e-2);
     }
 
     #[test]

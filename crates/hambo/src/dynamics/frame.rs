@@ -60,6 +60,38 @@ impl Frame {
         })
     }
 
+    /// From parts that were read from a file: every size is checked against the others.
+    pub(super) fn restore(
+        layout: Layout,
+        action_dim: usize,
+        target: Target,
+        inputs: Standardizer,
+        targets: Standardizer,
+    ) -> Result<Self> {
+        let widths = [
+            layout.observed.checked_add(layout.angles.len()).and_then(|w| w.checked_add(action_dim)),
+            layout.observed.checked_add(layout.reward.into()),
+        ];
+        let fits = layout.observed > 0
+            && action_dim > 0
+            && layout.angles.windows(2).all(|w| w[0].index < w[1].index)
+            && layout.angles.iter().all(|a| a.index < layout.observed && a.from.is_none_or(f32::is_finite))
+            && [&inputs, &targets]
+                .map(|units| (units.mean.len() == units.std.len()).then_some(units.std.len()))
+                == widths;
+        if !fits {
+            let problem = "the sizes of state, action and units do not fit each other";
+            return Err(Error::Mismatch(problem.to_owned()));
+        }
+        let finite = |units: &Standardizer| {
+            units.mean.iter().all(|m| m.is_finite()) && units.std.iter().all(|s| *s > 0.0 && s.is_finite())
+        };
+        if !finite(&inputs) || !finite(&targets) {
+            return Err(Error::Mismatch("units must be finite, and their deviations positive".to_owned()));
+        }
+        Ok(Frame { views: layout.views()?, layout, action_dim, target, inputs, targets })
+    }
+
     /// Changes in plain units: for tests whose answer is known.
     #[cfg(test)]
     pub(crate) fn plain(state_dim: usize, action_dim: usize, reward: bool) -> Self {

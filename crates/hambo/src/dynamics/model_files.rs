@@ -1,4 +1,5 @@
-//! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`.
+//! A fitted model on disk: the networks in `model.safetensors`, everything else in `model.json`; and what the files of all
+//! kinds of models have in common.
 
 use super::Dynamics;
 use super::bnn::{Bnn, BnnConfig, FitReport};
@@ -11,12 +12,13 @@ use crate::files::write_together;
 use crate::nn::Ensemble;
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "hambo/bnn/1";
-pub(super) const DESCRIPTION: &str = "model.json";
-pub(super) const TENSORS: &str = "model.safetensors";
+const DESCRIPTION: &str = "model.json";
+const TENSORS: &str = "model.safetensors";
 const PARAMS: &str = "params";
 
 #[derive(Serialize, Deserialize)]
@@ -56,32 +58,13 @@ impl Bnn {
             report: self.report.clone(),
             held_out: self.held_out.clone(),
         };
-        let path = folder.join(DESCRIPTION);
-        let mut text =
-            serde_json::to_vec_pretty(&description).map_err(|e| Error::file(&path, e.to_string()))?;
-        text.push(b'\n');
-
-        let tensor_path = folder.join(TENSORS);
-        let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
         let params = shape.dense(&device.download(&self.ensemble.params));
-        let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
-        let tensor = TensorView::new(Dtype::F32, vec![shape.members, shape.parameters()], &bytes);
-        let tensors = safetensors::serialize([(PARAMS, tensor.map_err(problem)?)], None).map_err(problem)?;
-        Ok(vec![(path, text), (tensor_path, tensors)])
+        to_files(folder, &description, &[(PARAMS, &params, shape.parameters())])
     }
 
     /// Reads what [`Bnn::save`] wrote. The files are not trusted: every size is checked against the others.
     pub fn load(device: &Device, folder: &Path) -> Result<Self> {
-        let path = folder.join(DESCRIPTION);
-        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
-        let d: Description = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::file(&path, format!("does not describe a fitted model: {e}")))?;
-        if d.schema != SCHEMA {
-            return Err(Error::file(
-                &path,
-                format!("schema is {:?}, this version reads {SCHEMA:?}", d.schema),
-            ));
-        }
+        let (path, d) = read_description::<Description>(folder, SCHEMA)?;
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
         let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden).map_err(named)?;
@@ -89,65 +72,37 @@ impl Bnn {
             let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
             return Err(Error::file(&path, problem));
         }
-        let width = shape.inputs();
-        let layout = &d.layout;
-        let (indices, state_dim) =
-            (layout.angles.iter().map(|a| a.index), layout.observed.saturating_add(layout.reward.into()));
-        let fits = layout.observed > 0
-            && layout.angles.windows(2).all(|w| w[0].index < w[1].index)
-            && indices.clone().all(|index| index < layout.observed)
-            && indices.eq(d.config.angles.iter().copied())
-            && layout.angles.iter().all(|a| a.from.is_none_or(f32::is_finite))
-            && layout.reward == d.config.reward
+        let frame =
+            Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets).map_err(named)?;
+        let state_dim = frame.state_dim();
+        let fits = frame.layout.angles.iter().map(|a| a.index).eq(d.config.angles.iter().copied())
+            && frame.layout.reward == d.config.reward
+            && frame.input_dim() == shape.inputs()
             && d.config.activation == shape.hidden
-            && [layout.observed, layout.angles.len()]
-                .iter()
-                .try_fold(d.action_dim, |sum, n| sum.checked_add(*n))
-                == Some(width)
             && state_dim.checked_mul(2) == Some(shape.outputs())
             && d.shape == shape
             && d.config.particles == shape.members
             && d.head == (Gaussian { dims: state_dim, floor: d.config.std_floor })
-            && [&d.inputs.mean, &d.inputs.std].iter().all(|v| v.len() == width)
-            && [&d.targets.mean, &d.targets.std, &d.tau].iter().all(|v| v.len() == state_dim);
+            && d.tau.len() == state_dim;
         if !fits {
             return Err(Error::file(
                 &path,
                 "the sizes of state, action, networks and units do not fit each other",
             ));
         }
-        let views = d.layout.views().map_err(named)?;
-        let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
-        let numbers = [&d.inputs.mean, &d.inputs.std, &d.targets.mean, &d.targets.std, &d.tau];
-        let deviations_hold = d.inputs.std.iter().chain(&d.targets.std).all(|&s| s > 0.0);
-        if !numbers.iter().all(|v| finite(v)) || !deviations_hold || d.tau.iter().any(|&t| t < 0.0) {
-            let problem =
-                "units and temperatures must be finite, deviations positive, temperatures not negative";
-            return Err(Error::file(&path, problem));
+        if !d.tau.iter().all(|t| *t >= 0.0 && t.is_finite()) {
+            return Err(Error::file(&path, "temperatures (tau) must be finite and not negative"));
         }
-
         let n: usize = d.report.rows.iter().fold(0, |sum, &rows| sum.saturating_add(rows));
-        let mut held_out = d.held_out.validation.iter().chain(&d.held_out.calibration);
-        if held_out.any(|&row| row as usize >= n) {
-            return Err(Error::file(&path, format!("held-out rows beyond the {n} rows of its data")));
-        }
-
-        let path = folder.join(TENSORS);
-        let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+        check_held_out(&path, &d.held_out, n)?;
+        let (path, bytes) = read_tensors(folder)?;
         let params = read_tensor(&path, &bytes, PARAMS, shape.parameters())?;
         if params.len() != shape.members * shape.parameters() {
             let found = params.len() / shape.parameters();
             return Err(Error::file(&path, format!("{PARAMS} has {found} rows, expected {}", shape.members)));
         }
         Ok(Bnn {
-            frame: Frame {
-                layout: d.layout,
-                views,
-                action_dim: d.action_dim,
-                target: d.config.target,
-                inputs: d.inputs,
-                targets: d.targets,
-            },
+            frame,
             config: d.config,
             ensemble: Ensemble { params: device.adopt(shape.spread(&params)), shape },
             head: d.head,
@@ -156,6 +111,70 @@ impl Bnn {
             held_out: d.held_out,
         })
     }
+}
+
+/// The two files of a model: its description, and matrices by name, values and width.
+pub(super) fn to_files(
+    folder: &Path,
+    description: &impl Serialize,
+    matrices: &[(&str, &[f32], usize)],
+) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let path = folder.join(DESCRIPTION);
+    let mut text = serde_json::to_vec_pretty(description).map_err(|e| Error::file(&path, e.to_string()))?;
+    text.push(b'\n');
+    let tensor_path = folder.join(TENSORS);
+    let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
+    let bytes: Vec<Vec<u8>> =
+        matrices.iter().map(|(_, values, _)| values.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
+    let views = matrices.iter().zip(&bytes).map(|((name, values, width), bytes)| {
+        let view = TensorView::new(Dtype::F32, vec![values.len() / width, *width], bytes);
+        Ok((*name, view.map_err(problem)?))
+    });
+    let tensors = safetensors::serialize(views.collect::<Result<Vec<_>>>()?, None).map_err(problem)?;
+    Ok(vec![(path, text), (tensor_path, tensors)])
+}
+
+/// The layout of a description, which all kinds of models have, whatever else is in it.
+#[derive(Deserialize)]
+struct Kind {
+    schema: String,
+}
+
+fn read_kind(folder: &Path) -> Result<(PathBuf, Vec<u8>, Kind)> {
+    let path = folder.join(DESCRIPTION);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+    let kind = serde_json::from_slice(&bytes).map_err(|e| no_description(&path, &e))?;
+    Ok((path, bytes, kind))
+}
+
+fn no_description(path: &Path, e: &serde_json::Error) -> Error {
+    Error::file(path, format!("does not describe a fitted model: {e}"))
+}
+
+/// The description of a model, of this layout and no other, and the path that errors name.
+pub(super) fn read_description<D: DeserializeOwned>(folder: &Path, schema: &str) -> Result<(PathBuf, D)> {
+    let (path, bytes, kind) = read_kind(folder)?;
+    if kind.schema != schema {
+        let problem = format!("schema is {:?}, this version reads {schema:?}", kind.schema);
+        return Err(Error::file(&path, problem));
+    }
+    let description = serde_json::from_slice(&bytes).map_err(|e| no_description(&path, &e))?;
+    Ok((path, description))
+}
+
+/// An error if rows that were held out are not among the `n` of the data.
+pub(super) fn check_held_out(path: &Path, held_out: &Split, n: usize) -> Result<()> {
+    match held_out.validation.iter().chain(&held_out.calibration).any(|&row| row as usize >= n) {
+        true => Err(Error::file(path, format!("held-out rows beyond the {n} rows of its data"))),
+        false => Ok(()),
+    }
+}
+
+/// The bytes of the matrices.
+pub(super) fn read_tensors(folder: &Path) -> Result<(PathBuf, Vec<u8>)> {
+    let path = folder.join(TENSORS);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+    Ok((path, bytes))
 }
 
 /// A matrix of finite numbers with rows of that width from the bytes of a safetensors file.
@@ -178,12 +197,8 @@ pub(super) fn read_tensor(path: &Path, bytes: &[u8], name: &str, width: usize) -
 
 /// Reads a fitted model, whatever its kind.
 pub fn load(device: &Device, folder: &Path) -> Result<Box<dyn Dynamics>> {
-    let path = folder.join(DESCRIPTION);
-    let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
-    let description: serde_json::Value = serde_json::from_slice(&bytes)
-        .map_err(|e| Error::file(&path, format!("does not describe a fitted model: {e}")))?;
-    Ok(match description["schema"].as_str() {
-        Some(gp::SCHEMA) => Box::new(Gp::load(folder)?),
+    Ok(match read_kind(folder)?.2.schema.as_str() {
+        gp::SCHEMA => Box::new(Gp::load(folder)?),
         _ => Box::new(Bnn::load(device, folder)?),
     })
 }

@@ -100,6 +100,7 @@ impl Page<'_> {
             sections::help(result, &why),
             sections::distributions(&why),
             sections::trust(result, &why),
+            sections::theory(result),
             sections::curves(&curves),
             sections::repeat(result, self.command),
         ];

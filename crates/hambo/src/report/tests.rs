@@ -112,3 +112,24 @@ fn a_ranking_names_the_best() {
     assert!(html.contains("<td>ca</td><td>1.000</td><td>0.00</td><td>0 %</td><td>1.00</td>"));
     assert!(ranking_markdown(&r).contains("| 2 | b | -6.00 | -5.50 | -5.00 | fails |"));
 }
+
+#[test]
+fn the_theory_says_what_it_needs() {
+    let mut r = result(json!(-13.0));
+    assert!(!page(&r).contains("What the theory says"));
+    r["theory"] = json!({
+        "all_data": false, "information_gain": 12.5, "information_rate": 800.0, "posterior_norm": 3.0, "norm_bound": null,
+        "beta": null, "beta_literal": null, "metric_constant": 0.25, "deviation_constant": 0.5, "dynamics_constant": null,
+        "lipschitz": null, "barred": null, "log10_gap_constant": null, "mean_deviation": 0.1, "log10_gap": null,
+    });
+    let html = page(&r);
+    assert!(
+        html.contains("<td>information gain</td><td>12.5</td>") && html.contains("<td>β_n(δ)</td><td>–</td>")
+    );
+    assert!(html.contains("no longer applies") && html.contains("needs B: --norm-bound"));
+    r["theory"]["all_data"] = json!(true);
+    r["theory"]["log10_gap"] = json!(7.25);
+    let html = page(&r);
+    assert!(html.contains("<td>worst-case gap</td><td>10<sup>7.2</sup></td>"));
+    assert!(!html.contains("no longer applies"));
+}

@@ -34,9 +34,14 @@ pub fn run(device: &Device, scale: Scale, bars: &Bars) -> Result<Reproduced> {
     }
     let header = ["environment", "n", "J", "J̃_n", "gap", "gap / |J|", "all seeds below"];
     let text = format!(
-        "HAMBO-CA with a Gaussian process (RBF), {} seeds, horizons {}; J̃_n and J of a seed are on the same starts\n\n{}",
+        "HAMBO-CA with a Gaussian process (RBF), {} seeds, horizons {}; J̃_n and J of a seed are on the same starts.\n\
+         Hyper-parameters are given, not learned: length scale {}, σ_ε {}, in standardized units; β is the normal quantile \
+         at δ = {}.\n\n{}",
         effort.seeds,
         figure.panels.iter().map(|p| p.horizon.to_string()).collect::<Vec<_>>().join(" and "),
+        figure.length_scale,
+        figure.noise_std,
+        figure.delta,
         table(&header, &rows)
     );
     let plot = figure.panels.iter().map(|panel| Panel {

@@ -1,8 +1,9 @@
-//! Cholesky's factor K = L Lᵀ in f64, and solves with it, cut into blocks so that the work is matrix products.
+//! Cholesky's factor K = L Lᵀ in f64: its blocks are matrix products.
 //!
 //! Nothing is inverted, not even the small blocks on the diagonal, which are solved by substitution: without noise K is
 //! nearly singular, and the posterior variance is a difference of nearly equal numbers.
 
+use super::strips::Strips;
 use rayon::prelude::*;
 
 /// Rows of a block.
@@ -10,11 +11,11 @@ const BLOCK: usize = 48;
 /// Rows that a thread takes at a time where they do not depend on each other.
 const SHARE: usize = 192;
 
-/// L, row after row; what lies above its diagonal is not used.
+/// L, in the order in which solves read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
-    n: usize,
-    lower: Vec<f64>,
+    lower: Strips,
+    log_det: f64,
 }
 
 /// A matrix within a slice.
@@ -108,57 +109,33 @@ impl Factor {
                 subtract(&mut rows[end..], n, own, others.transposed());
             });
         }
-        Some(Factor { n, lower: matrix })
+        let log_det = 2.0 * matrix.iter().step_by(n + 1).map(|d| d.ln()).sum::<f64>();
+        Some(Factor { lower: Strips::new(&matrix, n), log_det })
     }
 
     /// ln det K
     pub fn log_det(&self) -> f64 {
-        2.0 * self.lower.iter().step_by(self.n + 1).map(|d| d.ln()).sum::<f64>()
+        self.log_det
+    }
+
+    /// Rows of a right-hand side that is solved where it is, see [`Strips::solve`].
+    pub fn padded_rows(&self) -> usize {
+        self.lower.padded_rows()
     }
 
     /// rhs ← L⁻¹ rhs, for `columns` right-hand sides side by side, `[n, columns]`.
     pub fn solve_lower(&self, rhs: &mut [f64], columns: usize) {
-        self.lower_part(0, self.n, rhs, columns);
+        self.lower.solve(rhs, columns);
     }
 
     /// rhs ← L⁻ᵀ rhs
     pub fn solve_upper(&self, rhs: &mut [f64], columns: usize) {
-        self.upper_part(0, self.n, rhs, columns);
-    }
-
-    /// [`Factor::solve_lower`] with the part of L on the diagonal from `first` on, `size` wide: the upper half, a product,
-    /// the lower half. Halves of halves make the products large.
-    fn lower_part(&self, first: usize, size: usize, rhs: &mut [f64], columns: usize) {
-        if size <= BLOCK {
-            return substitute(&self.lower[first * self.n + first..], self.n, size, rhs, columns);
-        }
-        let half = (size / 2).next_multiple_of(BLOCK);
-        let (top, bottom) = rhs.split_at_mut(half * columns);
-        self.lower_part(first, half, top, columns);
-        subtract(bottom, columns, self.below(first, half, size), View::new(top, half, columns, columns));
-        self.lower_part(first + half, size - half, bottom, columns);
-    }
-
-    fn upper_part(&self, first: usize, size: usize, rhs: &mut [f64], columns: usize) {
-        if size <= BLOCK {
-            return substitute_back(&self.lower[first * self.n + first..], self.n, size, rhs, columns);
-        }
-        let half = (size / 2).next_multiple_of(BLOCK);
-        let (top, bottom) = rhs.split_at_mut(half * columns);
-        self.upper_part(first + half, size - half, bottom, columns);
-        let below = self.below(first, half, size).transposed();
-        subtract(top, columns, below, View::new(bottom, size - half, columns, columns));
-        self.upper_part(first, half, top, columns);
-    }
-
-    /// The square below the upper half of a part.
-    fn below(&self, first: usize, half: usize, size: usize) -> View<'_> {
-        View::new(&self.lower[(first + half) * self.n + first..], size - half, half, self.n)
+        self.lower.solve_transposed(rhs, columns);
     }
 
     /// K⁻¹ `[n, n]`, which is symmetric.
     pub fn inverse(&self) -> Vec<f64> {
-        let n = self.n;
+        let n = self.lower.rows();
         let mut inverse = vec![0.0; n * n];
         inverse.par_chunks_mut(BLOCK * n).enumerate().for_each(|(block, rows)| {
             let columns = rows.len() / n;
@@ -206,20 +183,6 @@ fn substitute(l: &[f64], stride: usize, width: usize, rhs: &mut [f64], columns: 
     });
 }
 
-/// rhs ← L⁻ᵀ rhs likewise.
-fn substitute_back(l: &[f64], stride: usize, width: usize, rhs: &mut [f64], columns: usize) {
-    pulp::Arch::new().dispatch(|| {
-        for i in (0..width).rev() {
-            let (others, rest) = rhs.split_at_mut(i * columns);
-            let (row, own) = (&l[i * stride..], &mut rest[..columns]);
-            own.iter_mut().for_each(|x| *x /= row[i]);
-            for (factor, other) in row.iter().zip(others.chunks_exact_mut(columns)) {
-                other.iter_mut().zip(&*own).for_each(|(x, y)| *x -= factor * y);
-            }
-        }
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +207,7 @@ mod tests {
             let matrix = positive(n);
             let factor = Factor::new(matrix.clone(), n).unwrap();
             let product = |i: usize, j: usize| {
-                (0..=i.min(j)).map(|k| factor.lower[i * n + k] * factor.lower[j * n + k]).sum::<f64>()
+                (0..=i.min(j)).map(|k| factor.lower.at(i, k) * factor.lower.at(j, k)).sum::<f64>()
             };
             let error = largest((0..n * n).map(|at| product(at / n, at % n) - matrix[at]));
             assert!(error < 1e-11 * n as f64, "{n}: {error}");

@@ -1,6 +1,7 @@
 //! Covariance functions k(x, x').
 
 use crate::{Error, Result};
+use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 
 /// The families, each of the distance r = ‖(x − x') / ℓ‖ but for the first.
@@ -105,61 +106,105 @@ impl Kernel {
         }
     }
 
-    /// k(xᵢ, q_c) of one scaled row and several, whose coordinates come one after another: `queries` `[width, columns]`.
-    /// Where `slopes` is not empty also dk/d(r²), or dk/d(xᵀx') for the linear kernel.
+    /// k(xᵢ, q_c) of scaled rows `[n, width]` and several others, whose coordinates come one after another: `queries`
+    /// `[width, columns]`, into `values` `[n, columns]`. Where `slopes` is not empty also dk/d(r²), or dk/d(xᵀx') for the
+    /// linear kernel.
+    pub(super) fn rows(
+        &self,
+        x: &[f64],
+        queries: &[f64],
+        values: &mut [f64],
+        slopes: &mut [f64],
+        width: usize,
+    ) {
+        pulp::Arch::new().dispatch(Rows { kernel: self, x, queries, values, slopes, width });
+    }
+}
+
+/// [`Kernel::rows`], compiled for the processor at hand.
+struct Rows<'a> {
+    kernel: &'a Kernel,
+    x: &'a [f64],
+    queries: &'a [f64],
+    values: &'a mut [f64],
+    slopes: &'a mut [f64],
+    width: usize,
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
     #[inline(always)]
-    pub(super) fn row(&self, x: &[f64], queries: &[f64], values: &mut [f64], slopes: &mut [f64]) {
-        let columns = values.len();
-        values.fill(0.0);
-        for (&x, queries) in x.iter().zip(queries.chunks_exact(columns)) {
-            match self.is_linear() {
-                true => values.iter_mut().zip(queries).for_each(|(sum, q)| *sum += x * q),
-                false => values.iter_mut().zip(queries).for_each(|(sum, q)| *sum += (x - q) * (x - q)),
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Rows { kernel, x, queries, values, slopes, width } = self;
+        let columns = queries.len() / width;
+        let mut slopes = slopes.chunks_exact_mut(columns);
+        for (x, values) in x.chunks_exact(width).zip(values.chunks_exact_mut(columns)) {
+            let slopes = slopes.next().unwrap_or_default();
+            let mut at = 0;
+            while at < columns {
+                let end = columns.min(at + S::F64_LANES);
+                let mut sum = simd.splat_f64s(0.0);
+                for (&x, queries) in x.iter().zip(queries.chunks_exact(columns)) {
+                    let (x, query) = (simd.splat_f64s(x), simd.partial_load_f64s(&queries[at..end]));
+                    let apart = if kernel.is_linear() { query } else { simd.sub_f64s(x, query) };
+                    let other = if kernel.is_linear() { x } else { apart };
+                    sum = simd.mul_add_e_f64s(other, apart, sum);
+                }
+                let (k, slope) = kernel.of(simd, sum);
+                simd.partial_store_f64s(&mut values[at..end], k);
+                if !slopes.is_empty() {
+                    simd.partial_store_f64s(&mut slopes[at..end], slope);
+                }
+                at = end;
             }
         }
+    }
+}
+
+impl Kernel {
+    /// From r² or xᵀx' to the kernel and its slope.
+    #[inline(always)]
+    fn of<S: Simd>(&self, simd: S, sum: S::f64s) -> (S::f64s, S::f64s) {
+        let number = |x: f64| simd.splat_f64s(x);
+        let times = |x: f64, y: S::f64s| simd.mul_f64s(number(x), y);
         let v = self.variance;
         match self.family {
-            Family::Linear => each(values, slopes, |dot| (v * dot, v)),
-            Family::Rbf => each(values, slopes, |r2| {
-                let k = v * exp(-0.5 * r2);
-                (k, -0.5 * k)
-            }),
-            Family::Matern32 => each(values, slopes, |r2| {
-                let r = (3.0 * r2).sqrt();
-                let decay = v * exp(-r);
-                ((1.0 + r) * decay, -1.5 * decay)
-            }),
-            Family::Matern52 => each(values, slopes, |r2| {
-                let r = (5.0 * r2).sqrt();
-                let decay = v * exp(-r);
-                ((1.0 + r + r * r / 3.0) * decay, -5.0 / 6.0 * (1.0 + r) * decay)
-            }),
+            Family::Linear => (times(v, sum), number(v)),
+            Family::Rbf => {
+                let k = times(v, exp(simd, times(-0.5, sum)));
+                (k, times(-0.5, k))
+            }
+            Family::Matern32 => {
+                let r = simd.sqrt_f64s(times(3.0, sum));
+                let decay = times(v, exp(simd, simd.neg_f64s(r)));
+                (simd.mul_f64s(simd.add_f64s(number(1.0), r), decay), times(-1.5, decay))
+            }
+            Family::Matern52 => {
+                let r = simd.sqrt_f64s(times(5.0, sum));
+                let decay = times(v, exp(simd, simd.neg_f64s(r)));
+                let linear = simd.add_f64s(number(1.0), r);
+                let k = simd.mul_add_e_f64s(times(1.0 / 3.0, r), r, linear);
+                (simd.mul_f64s(k, decay), times(-5.0 / 6.0, simd.mul_f64s(linear, decay)))
+            }
         }
     }
 }
 
-/// From r² or xᵀx' to the kernel and, where asked for, its slope.
+/// eˣ for x ≤ 0; correct to two units in the last place, and 0 below e⁻⁷⁰⁸.
 #[inline(always)]
-fn each(values: &mut [f64], slopes: &mut [f64], kernel: impl Fn(f64) -> (f64, f64)) {
-    if slopes.is_empty() {
-        values.iter_mut().for_each(|k| *k = kernel(*k).0);
-    } else {
-        values.iter_mut().zip(slopes).for_each(|(k, slope)| (*k, *slope) = kernel(*k));
-    }
-}
-
-/// eˣ for x ≤ 0, in additions and multiplications alone, so that loops over it use vector instructions; correct to
-/// two units in the last place, and 0 below e⁻⁷⁰⁸.
-#[inline(always)]
-fn exp(x: f64) -> f64 {
+fn exp<S: Simd>(simd: S, x: S::f64s) -> S::f64s {
     const LN2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10]; // high and low part
     // Adding and subtracting 1.5 · 2⁵² rounds to an integer, which is left in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
-    let shifted = x.max(-708.0) * std::f64::consts::LOG2_E + ROUND;
-    let k = shifted - ROUND;
-    let r = (x.max(-708.0) - k * LN2[0]) - k * LN2[1];
+    let number = |x: f64| simd.splat_f64s(x);
+    let within = simd.max_f64s(x, number(-708.0));
+    let shifted = simd.mul_add_e_f64s(within, number(std::f64::consts::LOG2_E), number(ROUND));
+    let k = simd.sub_f64s(shifted, number(ROUND));
+    let r = simd.negate_mul_add_e_f64s(k, number(LN2[0]), within);
+    let r = simd.negate_mul_add_e_f64s(k, number(LN2[1]), r);
     // Taylor's series: |r| ≤ ln 2 / 2, so that the first term left out is below 2⁻⁵³.
-    let mut sum = 1.0 / 6_227_020_800.0;
+    let mut sum = number(1.0 / 6_227_020_800.0);
     for inverse_factorial in [
         1.0 / 479_001_600.0,
         1.0 / 39_916_800.0,
@@ -175,18 +220,32 @@ fn exp(x: f64) -> f64 {
         1.0,
         1.0,
     ] {
-        sum = sum * r + inverse_factorial;
+        sum = simd.mul_add_e_f64s(sum, r, number(inverse_factorial));
     }
-    let power = f64::from_bits(shifted.to_bits().wrapping_shl(52).wrapping_add(1023 << 52));
-    if x < -708.0 { 0.0 } else { sum * power }
+    // 2ᵏ: the integer goes to the bits of the exponent.
+    let exponent = simd.mul_u64s(simd.transmute_u64s_f64s(shifted), simd.splat_u64s(1 << 52));
+    let power = simd.transmute_f64s_u64s(simd.add_u64s(exponent, simd.splat_u64s(1023 << 52)));
+    simd.select_f64s(simd.less_than_f64s(x, number(-708.0)), number(0.0), simd.mul_f64s(sum, power))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    struct Exp(f64);
+
+    impl WithSimd for Exp {
+        type Output = f64;
+        fn with_simd<S: Simd>(self, simd: S) -> f64 {
+            let mut all = vec![0.0; S::F64_LANES];
+            simd.partial_store_f64s(&mut all, exp(simd, simd.splat_f64s(self.0)));
+            all[S::F64_LANES - 1]
+        }
+    }
+
     #[test]
     fn exponentials_are_exact_to_the_last_places() {
+        let exp = |x: f64| pulp::Arch::new().dispatch(Exp(x));
         for i in 0..200_000 {
             let x = -f64::from(i) * 0.003_541_1;
             let (ours, exact) = (exp(x), x.exp());
@@ -202,7 +261,7 @@ mod tests {
             let kernel = Kernel { family, variance: 1.7, length_scales: vec![1.0] };
             let at = |r2: f64| {
                 let (mut k, mut slope) = ([0.0], [0.0]);
-                kernel.row(&[r2.sqrt()], &[0.0], &mut k, &mut slope);
+                kernel.rows(&[r2.sqrt()], &[0.0], &mut k, &mut slope, 1);
                 (k[0], slope[0])
             };
             for r2 in [0.01, 0.3, 1.0, 4.0, 20.0] {

@@ -7,6 +7,7 @@ mod hyperparameters;
 mod kernel;
 mod pass;
 mod posterior;
+mod strips;
 mod subset;
 
 pub(super) use files::SCHEMA;
@@ -288,15 +289,16 @@ fn hold_out(data: &Transitions, share: f64, stream: Stream) -> Result<Split> {
     Ok(split)
 }
 
-/// An error that says what to use instead, if exact posteriors of that many rows take too much memory.
+/// An error that says what to use instead, if exact posteriors of that many rows take too much memory: a kernel matrix
+/// while it is factored, and half of one for each factor.
 fn check_memory(rows: usize, sets: usize, limit_gib: f64) -> Result<()> {
-    let gib = (rows as f64).powi(2) * 8.0 * sets as f64 / f64::from(1 << 30);
+    let gib = (rows as f64).powi(2) * 8.0 * (1.0 + 0.5 * sets as f64) / f64::from(1 << 30);
     if gib > limit_gib {
         let largest = (limit_gib / gib).sqrt() * rows as f64;
         return Err(Error::Data(format!(
-            "an exact Gaussian process on {rows} transitions needs {gib:.1} GiB for its {sets} factor{}, and \
-             {limit_gib} GiB are allowed (memory_gib): condition on a subset (--gp-rows 2000; at most {largest:.0}), \
-             or use --model bnn",
+            "an exact Gaussian process on {rows} transitions needs {gib:.1} GiB for a kernel matrix and its {sets} \
+             factor{}, and {limit_gib} GiB are allowed (memory_gib): condition on a subset (--gp-rows 2000; at most \
+             {largest:.0}), or use --model bnn",
             if sets == 1 { "" } else { "s" }
         )));
     }

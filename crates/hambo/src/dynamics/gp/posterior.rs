@@ -6,8 +6,10 @@ use crate::{Error, Result};
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 
-/// Rows that are predicted at a time by a thread, at the most.
-const LARGEST_CHUNK: usize = 168;
+/// Rows that are predicted at a time by a thread, at the most: a chunk reads all of the factor once. And what their
+/// number is a multiple of, so that no part of a vector is idle.
+const LARGEST_CHUNK: usize = 336;
+const WHOLE: usize = 24;
 /// Jitter that is tried where K + σ²I is not positive definite to the computer, in units of its mean diagonal.
 const JITTERS: [f64; 4] = [0.0, 1e-12, 1e-10, 1e-8];
 
@@ -42,7 +44,9 @@ pub struct Posterior {
 /// What a differentiable prediction leaves behind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tape {
-    /// One a chunk of rows: dk/d(r²) and (K + σ²I)⁻¹ k, both `[n, rows of the chunk]`.
+    /// Rows of a chunk, but for the last.
+    chunk: usize,
+    /// One a chunk: dk/d(r²) and (K + σ²I)⁻¹ k, both `[n and some, rows of the chunk]`.
     chunks: Vec<[Vec<f64>; 2]>,
     /// Inputs in units of the length scales, `[rows, width]`, and σ of each.
     x: Vec<f64>,
@@ -117,10 +121,12 @@ impl Posterior {
         self.x.is_empty()
     }
 
-    /// How many of `rows` rows are predicted at a time: few have to give work to two threads, many are best taken in
-    /// large chunks.
+    /// How many of `rows` rows are predicted at a time: few have to give work to all threads, many are best taken in
+    /// large chunks. What is predicted of a row does not depend on the others in its chunk.
     fn chunk(rows: usize) -> usize {
-        rows.div_ceil(2 * rows.div_ceil(2 * LARGEST_CHUNK).max(1)).next_multiple_of(8).max(8)
+        let threads = rayon::current_num_threads();
+        let turns = rows.div_ceil(threads * LARGEST_CHUNK).max(1);
+        rows.div_ceil(threads * turns).next_multiple_of(WHOLE).max(WHOLE)
     }
 
     /// Number of outputs.
@@ -136,7 +142,7 @@ impl Posterior {
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
         let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
         parts.zip(x.par_chunks(chunk * self.width)).for_each(|((mean, std), x)| {
-            let mut k = vec![0.0; self.len() * std.len()];
+            let mut k = vec![0.0; self.factor.padded_rows() * std.len()];
             self.covariances(x, &mut k, &mut []);
             self.predict_chunk(x, &mut k, mean, std);
         });
@@ -151,7 +157,7 @@ impl Posterior {
         let (mut mean, mut std) = (vec![0.0; rows * self.outputs], vec![0.0; rows]);
         let parts = mean.par_chunks_mut(chunk * self.outputs).zip(std.par_chunks_mut(chunk));
         let chunks = parts.zip(tape.x.par_chunks(chunk * self.width)).map(|((mean, std), x)| {
-            let mut k = vec![0.0; self.len() * std.len()];
+            let mut k = vec![0.0; self.factor.padded_rows() * std.len()];
             let mut slopes = vec![0.0; k.len()];
             self.covariances(x, &mut k, &mut slopes);
             self.predict_chunk(x, &mut k, mean, std);
@@ -159,6 +165,7 @@ impl Posterior {
             [slopes, k]
         });
         tape.chunks = chunks.collect();
+        tape.chunk = chunk;
         tape.std.clone_from(&std);
         (mean, std)
     }
@@ -170,7 +177,7 @@ impl Posterior {
         let (width, outputs) = (self.width, self.outputs);
         let mut d_x = vec![0.0; tape.x.len()];
         let linear = self.kernel.family == Family::Linear;
-        let chunk = Self::chunk(tape.std.len());
+        let chunk = tape.chunk;
         let chunks = d_x.par_chunks_mut(chunk * width).zip(&tape.chunks).enumerate();
         chunks.for_each(|(index, (d_x, [slopes, solved]))| {
             let (first, columns) = (index * chunk, d_x.len() / width);
@@ -202,14 +209,7 @@ impl Posterior {
 
     /// k(xᵢ, x) `[n, rows]` of scaled rows and, where `slopes` is not empty, its slopes.
     fn covariances(&self, x: &[f64], k: &mut [f64], slopes: &mut [f64]) {
-        let columns = x.len() / self.width;
-        let queries = transposed(x, self.width);
-        pulp::Arch::new().dispatch(|| {
-            let mut slopes = slopes.chunks_exact_mut(columns);
-            for (x, k) in self.x.chunks_exact(self.width).zip(k.chunks_exact_mut(columns)) {
-                self.kernel.row(x, &queries, k, slopes.next().unwrap_or_default());
-            }
-        });
+        self.kernel.rows(&self.x, &transposed(x, self.width), k, slopes, self.width);
     }
 
     /// Mean and deviation of a few rows from k(xᵢ, x) `[n, rows]`, which becomes L⁻¹ k.
@@ -251,7 +251,7 @@ impl Posterior {
             let own = &self.x[i * width..][..width];
             let mut gradient = vec![0.0; scales + 2];
             let (mut k, mut slopes) = (vec![0.0; n], vec![0.0; n]);
-            pulp::Arch::new().dispatch(|| self.kernel.row(own, &queries, &mut k, &mut slopes));
+            self.kernel.rows(own, &queries, &mut k, &mut slopes, width);
             for (l, other) in self.x.chunks_exact(width).enumerate() {
                 let weights =
                     (0..outputs).map(|j| self.weights[i * outputs + j] * self.weights[l * outputs + j]);
@@ -278,7 +278,7 @@ fn gram(kernel: &Kernel, x: &[f64], width: usize) -> Vec<f64> {
     let queries = transposed(x, width);
     let mut gram = vec![0.0; n * n];
     gram.par_chunks_mut(n).zip(x.par_chunks(width)).for_each(|(row, x)| {
-        pulp::Arch::new().dispatch(|| kernel.row(x, &queries, row, &mut []));
+        kernel.rows(x, &queries, row, &mut [], width);
     });
     gram
 }

@@ -3,7 +3,7 @@
 use super::posterior::Tape;
 use super::*;
 use crate::adversary::pathwise::Pathwise;
-use crate::compute::{Adam, Device};
+use crate::compute::Device;
 use crate::dynamics::Dynamics;
 use crate::envs::EnvName;
 use crate::hallucination::{ConfidenceSet, Continuous};
@@ -147,19 +147,7 @@ fn adversaries_feel_the_posterior() {
         let world = World::new(&device, &gp, setting);
         let set = ConfidenceSet::new(&gp, 3.0).unwrap();
         let adversary = Continuous::random(&device, &gp, &set, 1, &[8], Stream::new(5)).unwrap();
-        let mut pathwise = Pathwise::new(&world, &adversary, 5, Adam::constant(1e-3));
-        let (_, g) = pathwise.gradient(&adversary, &starts, Stream::new(6));
-        let norm = g.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-        let mut value = |h: f64| {
-            let mut params = device.download(&adversary.networks.params);
-            params.iter_mut().zip(&g).for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
-            let mut moved = adversary.restart(&device, 0);
-            moved.networks.params = device.adopt(params);
-            pathwise.gradient(&moved, &starts, Stream::new(6)).0[0]
-        };
-        let h = 3e-3; // J bends within longer ones
-        let difference = (value(h) - value(-h)) / (2.0 * h);
-        assert!((difference / norm - 1.0).abs() < 0.02, "shared {shared}: {difference} instead of {norm}");
+        Pathwise::check_gradient(&world, &adversary, &starts, 3e-3); // J bends within longer steps
         assert!((gp.frame().state_dim(), gp.members()) == (3, 2));
     }
 }

@@ -2,11 +2,13 @@
 
 mod answer;
 mod ranking;
+mod theory;
 mod trust;
 mod why;
 
 pub(super) use answer::{constraints, estimates, verdict, warnings};
 pub(super) use ranking::{ranking, scores};
+pub(super) use theory::theory;
 pub(super) use trust::{curves, repeat, trust};
 pub(super) use why::{distributions, help, pessimism, regions_in_words, trajectories};
 
