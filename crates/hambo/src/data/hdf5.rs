@@ -247,7 +247,8 @@ impl Source {
 impl Field<'_> {
     /// All numbers, row by row, as float32. Integers are converted; what is not finite in float32 is an error.
     pub(crate) fn read(&self) -> Result<Vec<f32>> {
-        let [values] = self.read_runs([&[0..self.rows]])?;
+        let all = 0..self.rows;
+        let [values] = self.read_runs([std::slice::from_ref(&all)])?;
         Ok(values)
     }
 

@@ -97,11 +97,11 @@ impl Log {
                 for (place, column) in &mut columns {
                     cells[*place] = next_cells(column, count).map_err(wrong(*place))?;
                 }
-                for i in 0..count {
+                (0..count).try_for_each(|i| {
                     let episode = table.places.episode.map(|place| cells[place][i].text());
                     let line = format!("row {}", before + start + i);
-                    table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)?;
-                }
+                    table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)
+                })?;
             }
             before += rows;
         }
