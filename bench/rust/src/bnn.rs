@@ -62,7 +62,7 @@ impl<'a> Bnn<'a> {
         let Bnn { device, head, ensemble, trace, gradient, losses, batch, targets, .. } = self;
         ensemble.forward(device, Input::Shared(batch), trace);
         let (output, d_output) = trace.output();
-        device.gaussian_nll(head, output, targets, Some(d_output), losses);
+        device.gaussian_nll(head, output, targets, Some((d_output, 0.0)), losses);
         ensemble.backward(device, Input::Shared(batch), trace, Some(gradient), None);
     }
 

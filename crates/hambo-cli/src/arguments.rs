@@ -165,7 +165,7 @@ pub struct Evaluate {
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
     /// What searches for ca's adversary: pathwise (back-propagation through the model), sac (the paper's, 12 rounds), or
-    /// both, the portfolio [default: pathwise, at --scale paper the portfolio]
+    /// portfolio (both, and the lower counts) [default: pathwise, at --scale paper portfolio]
     #[arg(long, value_enum, hide_possible_values = true)]
     pub adversary: Option<Adversary>,
     /// Discount factor of rewards
@@ -197,8 +197,8 @@ pub struct Evaluate {
     /// Go on although a column of the data never changes
     #[arg(long)]
     pub allow_constant: bool,
-    /// Folder for report.html, summary.md, result.json, the fitted model and logs, see docs/output.md; unfinished work of
-    /// evaluate is kept there, and the same command again goes on where it was interrupted
+    /// Folder for report.html, summary.md, result.json, the fitted model and logs, see docs/output.md; unfinished work
+    /// is kept there, and the same command again goes on where it was interrupted
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Seconds from one saving of unfinished work to the next, and more where saving takes long; 0: at every opportunity

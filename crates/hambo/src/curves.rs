@@ -10,7 +10,7 @@ use crate::dynamics::Dynamics;
 use crate::estimate::{Estimate, Method};
 use crate::evaluate::{Evaluation, Question, evaluate};
 use crate::policy::Policy;
-use crate::progress::{Progress, Unkept};
+use crate::progress::{Part, Progress};
 use crate::rng::Stream;
 use crate::task::Task;
 use serde::Serialize;
@@ -72,11 +72,10 @@ pub struct Basis<'a> {
 pub fn curves(
     basis: Basis<'_>,
     evaluation: &Evaluation,
-    fit: &dyn Fn(&Transitions) -> Result<Box<dyn Dynamics>>,
+    fit: &dyn Fn(&Transitions, &dyn Progress) -> Result<Box<dyn Dynamics>>,
     progress: &dyn Progress,
 ) -> Result<Option<Curves>> {
     let Basis { device, data, model, task, policy, question } = basis;
-    let progress: &dyn Progress = &Unkept(progress);
     let Some(method) = question.methods.iter().copied().find(|m| m.is_conservative()) else {
         return Ok(None);
     };
@@ -97,6 +96,7 @@ pub fn curves(
             converged: of(method).and_then(|e| e.converged),
         }
     };
+    let piece = |name: String| Part { of: progress, name };
     let total = HORIZONS.len() + BETAS.len() + PARTS.len();
     let (mut done, mut notes) = (0, Vec::new());
     let mut tell = |what: &str| {
@@ -109,7 +109,8 @@ pub fn curves(
         let steps = (part * question.horizon as f64).round() as usize;
         if steps >= 1 && horizon.iter().all(|p| p.at != steps as f64) {
             let asked = Question { horizon: steps, ..asked.clone() };
-            let found = evaluate(device, data, model, task, policy, &asked, progress)?;
+            let part = piece(format!("horizon-{steps}"));
+            let found = evaluate(device, data, model, task, policy, &asked, &part)?;
             horizon.push(point(steps as f64, &found.estimates));
         }
         tell("horizon");
@@ -124,7 +125,8 @@ pub fn curves(
             beta.push(point(used, &evaluation.estimates));
             for multiple in BETAS {
                 let asked = Question { beta: Beta::Fixed(multiple * used), ..asked.clone() };
-                let found = evaluate(device, data, model, task, policy, &asked, progress)?;
+                let part = piece(format!("beta-{multiple}"));
+                let found = evaluate(device, data, model, task, policy, &asked, &part)?;
                 beta.push(point(multiple * used, &found.estimates));
                 tell("β");
             }
@@ -141,8 +143,9 @@ pub fn curves(
             continue;
         }
         let less = data.of_episodes(&order[..episodes])?;
-        let found = fit(&less)
-            .and_then(|model| evaluate(device, &less, model.as_ref(), task, policy, &asked, progress));
+        let part = piece(format!("episodes-{episodes}"));
+        let found = fit(&less, &part)
+            .and_then(|model| evaluate(device, &less, model.as_ref(), task, policy, &asked, &part));
         match found {
             Ok(found) => sizes.push(point(less.len() as f64, &found.estimates)),
             Err(problem) => {

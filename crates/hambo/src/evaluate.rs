@@ -3,19 +3,19 @@
 use crate::adversary::{Beta, SearchConfig, SearchReport, SetReport, confidence_set, search, search_members};
 use crate::compute::Device;
 use crate::data::{Split, Transitions, refuse_constant_columns};
-use crate::dynamics::{Bnn, BnnConfig, Dynamics, FitReport, Gp, GpConfig, GpReport, ModelReport};
+use crate::dynamics::{Bnn, BnnConfig, Dynamics, Gp, GpConfig, ModelReport};
 use crate::estimate::{Estimate, MONTE_CARLO_SHARE, Method, adversarial, dainf, neutral};
 use crate::hallucination::{Continuous, Discrete};
 use crate::policy::Policy;
 use crate::progress::Progress;
 use crate::reliability::{Distributions, Reliability, reliability};
 use crate::rng::Stream;
-use crate::rollout::{Chooser, FAR, Propagation, Returns, Setting, World, rollout};
+use crate::rollout::{Chooser, Propagation, Returns, Setting, World, rollout};
 use crate::support::{SupportReport, support};
 use crate::task::{Constraint, Task};
 use crate::theory::{self, Known, TheoryReport};
 use crate::trace::{Followed, Trace, trace};
-use crate::{Error, Result};
+use crate::{Error, Result, warnings};
 use serde::Serialize;
 
 /// Trajectories of one estimate; each needs some hundred bytes.
@@ -268,7 +268,7 @@ pub fn evaluate_all(
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
     let support = support(device, data, model, setting, &starts, stream);
     let bounds = bound(device, data, model, (task, 0), policy, &question, progress)?;
-    let mut warnings: Vec<String> = support.warning().into_iter().chain(model_warnings(model)).collect();
+    let mut warnings: Vec<String> = support.warning().into_iter().chain(warnings::of_model(model)).collect();
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
     let plainly = Question { explain: false, ..question.clone() };
@@ -347,6 +347,14 @@ struct Bounds {
     search: Option<SearchReport>,
     search_members: Option<SearchReport>,
     why: Option<Why>,
+}
+
+impl Bounds {
+    fn warnings(&self, model: &dyn Dynamics, question: &Question) -> Vec<String> {
+        let mut warnings = warnings::of_estimates(model, &self.estimates);
+        warnings.extend(self.set.iter().flat_map(|set| warnings::of_set(set, question.delta)));
+        warnings
+    }
 }
 
 /// `index` tells the task from the others in the names under which unfinished work is kept.
@@ -492,135 +500,4 @@ impl Seen {
             reliability: reliability(device, data, model),
         })
     }
-}
-
-fn model_warnings(model: &dyn Dynamics) -> Vec<String> {
-    let mut warnings = match model.fit_report() {
-        ModelReport::Bnn(report) => network_warnings(&report),
-        ModelReport::Gp(report) => gp_warnings(&report),
-    };
-    let held_out = model.held_out();
-    if !held_out.by_episode && !held_out.calibration.is_empty() {
-        warnings.push(
-            "the data have fewer than 10 episodes, so single transitions were held out: their neighbours were \
-             trained on, and the calibration may be optimistic"
-                .to_owned(),
-        );
-    }
-    warnings
-}
-
-fn network_warnings(report: &FitReport) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if !report.broken_particles.is_empty() {
-        warnings.push(format!(
-            "particles {:?} predict held-out data far worse than the others (NLL {:.2?}): DAinf follows the worst \
-             particle; train longer, or with another seed",
-            report.broken_particles, report.validation_nll
-        ));
-    }
-    if report.validation_nll.len() == 1 {
-        warnings
-            .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
-    }
-    warnings
-}
-
-fn gp_warnings(report: &GpReport) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if report.subset {
-        warnings.push(format!(
-            "the Gaussian process is conditioned on {} rows that cover the {} of the data: the exact theory of all data \
-             no longer applies, and the bound is looser than theirs would be",
-            report.rows, report.data_rows
-        ));
-    }
-    if report.jitter > 0.0 {
-        warnings.push(format!(
-            "the kernel matrix needed a jitter of {:.1e} on its diagonal to be positive definite: rows of the data are \
-             copies of each other, or nearly so",
-            report.jitter
-        ));
-    }
-    if !report.constant_targets.is_empty() {
-        warnings.push(format!(
-            "dimensions {:?} never change in the data: nothing is known of how they could",
-            report.constant_targets
-        ));
-    }
-    warnings
-}
-
-impl Bounds {
-    fn warnings(&self, model: &dyn Dynamics, question: &Question) -> Vec<String> {
-        let mut warnings = estimate_warnings(model, &self.estimates);
-        warnings.extend(self.set.iter().flat_map(|set| set_warnings(set, question.delta)));
-        warnings
-    }
-}
-
-fn estimate_warnings(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
-        warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
-    }
-    for e in estimates {
-        if e.diverged_rollouts > 0 {
-            warnings.push(format!(
-                "{}: {} trajectories left the finite numbers; each counts its lowest reward for the rest",
-                e.method.name(),
-                e.diverged_rollouts
-            ));
-        }
-        if e.far_rollouts > 0 {
-            warnings.push(format!(
-                "{}: {} of {} trajectories ended more than {FAR} standard deviations away from the data, where the \
-                 model knows nothing; collect data there, or train longer",
-                e.method.name(),
-                e.far_rollouts,
-                e.rollouts.max(e.rollouts * e.particles.len())
-            ));
-        }
-        if e.converged == Some(false) {
-            warnings.push(format!(
-                "{}: the adversary had not converged, a longer search may find a lower return",
-                e.method.name()
-            ));
-        }
-        if !e.value.is_finite() {
-            warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
-        }
-    }
-    warnings
-}
-
-fn set_warnings(set: &SetReport, delta: f64) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let Some(t) = &set.trajectory else {
-        if set.rule.starts_with('1') {
-            warnings.push(
-                "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the \
-                 paper, which nothing here checks"
-                    .to_owned(),
-            );
-        }
-        return warnings;
-    };
-    if t.level < 1.0 - delta {
-        warnings.push(format!(
-            "ca: {} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: β is the largest that any \
-             of their {} segments asked for",
-            t.episodes,
-            100.0 * t.level,
-            100.0 * (1.0 - delta),
-            t.segments
-        ));
-    }
-    if t.uncovered > 0 {
-        warnings.push(format!(
-            "ca: {} of {} held-out segments did worse than any β up to 64 explains: the model is wrong there",
-            t.uncovered, t.segments
-        ));
-    }
-    warnings
 }

@@ -30,6 +30,7 @@ pub mod estimate;
 pub mod regions;
 pub mod trace;
 pub mod reliability;
+mod warnings;
 pub mod evaluate;
 pub mod curves;
 pub mod envs;

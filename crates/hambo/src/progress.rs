@@ -15,22 +15,38 @@ pub trait Progress: Sync {
     fn checkpoints(&self) -> Option<&Checkpoints> {
         None
     }
+
+    /// The name under which a piece of work is kept there.
+    fn kept_as(&self, name: &str) -> String {
+        name.to_owned()
+    }
 }
 
 impl Progress for () {
     fn report(&self, _: &str, _: usize, _: usize, _: &str) {}
 }
 
-/// Progress of work that is not kept: names of pieces of work that is done several times would mean several things.
-pub(crate) struct Unkept<'a>(pub &'a dyn Progress);
+/// Progress of a part of work that is done several times: its pieces are kept under the part's name.
+pub(crate) struct Part<'a> {
+    pub of: &'a dyn Progress,
+    pub name: String,
+}
 
-impl Progress for Unkept<'_> {
+impl Progress for Part<'_> {
     fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
-        self.0.report(stage, done, total, note);
+        self.of.report(stage, done, total, note);
     }
 
     fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
-        self.0.figures(stage, step, figures);
+        self.of.figures(stage, step, figures);
+    }
+
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.of.checkpoints()
+    }
+
+    fn kept_as(&self, name: &str) -> String {
+        self.of.kept_as(&format!("{}-{name}", self.name))
     }
 }
 
@@ -38,13 +54,13 @@ impl dyn Progress + '_ {
     /// Keeps a piece of work as it stands, if it is time for that.
     pub(crate) fn keep(&self, name: &str, state: impl FnOnce() -> Result<Arrays>) -> Result<()> {
         match self.checkpoints().filter(|checkpoints| checkpoints.due()) {
-            Some(checkpoints) => checkpoints.save(name, &state()?),
+            Some(checkpoints) => checkpoints.save(&self.kept_as(name), &state()?),
             None => Ok(()),
         }
     }
 
     /// A piece of work that was kept, if there is one.
     pub(crate) fn take_up(&self, name: &str) -> Result<Option<Saved>> {
-        self.checkpoints().map_or(Ok(None), |checkpoints| checkpoints.load(name))
+        self.checkpoints().map_or(Ok(None), |checkpoints| checkpoints.load(&self.kept_as(name)))
     }
 }

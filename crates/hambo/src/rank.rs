@@ -8,7 +8,7 @@ use crate::envs::Truth;
 use crate::estimate::{Estimate, Method};
 use crate::evaluate::{Evaluation, Question, evaluate_all};
 use crate::policy::Policy;
-use crate::progress::{Progress, Unkept};
+use crate::progress::{Part, Progress};
 use crate::task::{Constraint, Task};
 use serde::Serialize;
 
@@ -38,11 +38,11 @@ pub fn rank(
     question: &Question,
     progress: &dyn Progress,
 ) -> Result<Vec<Ranked>> {
-    let progress: &dyn Progress = &Unkept(progress);
     let question = Question { delta: question.delta / policies.len() as f64, ..question.clone() };
     let mut ranked = Vec::with_capacity(policies.len());
     for (index, policy) in policies.iter().enumerate() {
-        let evaluation = evaluate_all(device, data, model, task, constraints, policy, &question, progress)?;
+        let part = Part { of: progress, name: format!("policy-{index}") };
+        let evaluation = evaluate_all(device, data, model, task, constraints, policy, &question, &part)?;
         ranked.push(Ranked { index, evaluation, truth: truths.get(index).cloned() });
         progress.report("policies", index + 1, policies.len(), "");
     }

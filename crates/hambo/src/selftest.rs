@@ -281,8 +281,10 @@ fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
 
     let targets = device.upload(&draw(rows * ds));
     let mut losses: Buffer<f64> = device.zeros(MEMBERS);
-    device.gaussian_nll(&head, &output, &targets, Some(&mut d_output), &mut losses);
-    results.extend(all(device, &[&d_output]));
+    for weight in [0.0, 0.5] {
+        device.gaussian_nll(&head, &output, &targets, Some((&mut d_output, weight)), &mut losses);
+        results.extend(all(device, &[&d_output]));
+    }
     results.push(device.download(&losses));
     results
 }
@@ -422,7 +424,7 @@ fn training(device: &Device, widths: &[usize]) -> Vec<Vec<f64>> {
             let input = Input::Shared(&batch_x);
             ensemble.forward(device, input, &mut trace);
             let (output, d_output) = trace.output();
-            device.gaussian_nll(&head, output, &batch_y, Some(d_output), &mut losses);
+            device.gaussian_nll(&head, output, &batch_y, Some((d_output, 0.0)), &mut losses);
             ensemble.backward(device, input, &mut trace, Some(&mut gradient), None);
             optimiser.svgd_step(device, &svgd, &mut ensemble, &gradient);
         });

@@ -286,7 +286,10 @@ fn likelihood_and_its_gradient_are_those_of_central_differences() {
         let mut losses = device.zeros(members);
         let uploaded = device.upload(&output);
         let y = device.upload(&targets);
-        device.gaussian_nll(&head, &uploaded, &y, Some(&mut d_output), &mut losses);
+        device.gaussian_nll(&head, &uploaded, &y, Some((&mut d_output, 0.0)), &mut losses);
+        let mut weighed = device.zeros(output.len());
+        device.gaussian_nll(&head, &uploaded, &y, Some((&mut weighed, 0.5)), &mut losses);
+        let weighed = device.download(&weighed);
         let (d_output, losses) = (device.download(&d_output), device.download(&losses));
 
         for (member, &loss) in losses.iter().enumerate() {
@@ -303,6 +306,11 @@ fn likelihood_and_its_gradient_are_those_of_central_differences() {
                     let scale = rows as f64; // gradients of a mean over rows are that much smaller
                     assert_close(scale * f64::from(d_output[at]), scale * d_mean, 1e-4, "d mean");
                     assert_close(scale * f64::from(d_output[at + dims]), scale * d_raw, 1e-4, "d raw");
+                    // ν^(2w) with w = ½ is ν.
+                    for at in [at, at + dims] {
+                        let expected = scale * f64::from(d_output[at] * head.std(raw as f32));
+                        assert_close(scale * f64::from(weighed[at]), expected, 1e-5, "weighed");
+                    }
                 }
             }
             assert_close(loss, sum / rows as f64, 1e-5, "negative log-likelihood");
@@ -328,7 +336,7 @@ fn softplus_has_tails() {
         let mut gradient = device.zeros(2);
         let mut loss = device.zeros(1);
         let (output, target) = (device.upload(&[0.5, raw]), device.upload(&[-1.0]));
-        device.gaussian_nll(&head, &output, &target, Some(&mut gradient), &mut loss);
+        device.gaussian_nll(&head, &output, &target, Some((&mut gradient, 0.5)), &mut loss);
         assert!(device.download(&loss)[0].is_finite(), "likelihood at raw = {raw}");
         assert!(device.download(&gradient).iter().all(|g| g.is_finite()), "gradient at raw = {raw}");
     }

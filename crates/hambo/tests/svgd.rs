@@ -59,7 +59,7 @@ impl Reference {
         let mut losses = device.zeros(ensemble.shape.members);
         ensemble.forward(device, Input::Shared(&x), &mut trace);
         let (output, d_output) = trace.output();
-        device.gaussian_nll(&self.head, output, &y, Some(d_output), &mut losses);
+        device.gaussian_nll(&self.head, output, &y, Some((d_output, 0.0)), &mut losses);
         ensemble.backward(device, Input::Shared(&x), &mut trace, Some(&mut gradient), None);
         (gradient, device.download(&losses))
     }

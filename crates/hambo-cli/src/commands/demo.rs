@@ -58,7 +58,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         ..Question::default()
     };
-    let config = BnnConfig { steps: STEPS, target: TARGET, ..BnnConfig::default() };
+    let config = BnnConfig { steps: STEPS, target: TARGET, variance_weight: Some(0.0), ..BnnConfig::default() };
     let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
 
     let declared = Declaration::default().resolve(&data, Some(task.clone()))?.declared;

@@ -45,7 +45,7 @@ pub(super) struct Prepared {
     pub model: Box<dyn Dynamics>,
 }
 
-/// Reads and checks all that was given, then learns the model. The work on a single policy can be taken up again.
+/// Reads and checks all that was given, then learns the model.
 pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
     let mut question = Question {
         horizon: arguments.horizon,
@@ -82,12 +82,13 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
     let learns_reward = tasks().any(|task| task.learns_reward());
     config.extend(learns_reward, &asked.angles);
     let sha256 = digest(&arguments.data.paths)?;
-    let checkpoints = match (&arguments.out, &policies[..]) {
-        (Some(folder), [policy]) => {
-            let identity = identity(arguments, &question, &config, &asked, policy, (&device, data, &sha256))?;
+    let checkpoints = match &arguments.out {
+        Some(folder) => {
+            let log = (&device, data, sha256.as_str());
+            let identity = identity(arguments, &question, &config, &asked, &policies, log)?;
             Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
         }
-        _ => None,
+        None => None,
     };
     let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
 
@@ -131,7 +132,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let mut evaluation = evaluate_all(device, data, model, task, constraints, policy, question, progress)?;
     let simulate = |s: &Simulator| s.truth(&arguments.machine, policy, question, progress);
     let truth = simulator.as_ref().map(simulate).transpose()?;
-    let refit = |data: &Transitions| config.fit(device, data, question, &progress.bars);
+    let refit = |data: &Transitions, progress: &dyn Progress| config.fit(device, data, question, progress);
     let basis = Basis { device, data, model, task, policy, question };
     let curves = match arguments.curves {
         true => curves(basis, &evaluation, &refit, progress)?,
@@ -330,10 +331,15 @@ fn identity(
     question: &Question,
     config: &Settings,
     asked: &Asked,
-    policy: &Policy,
+    policies: &[Policy],
     (device, data, sha256): (&Device, &Transitions, &str),
 ) -> Result<BTreeMap<String, String>> {
-    let file = Path::new(&policy.spec);
+    let of_file = |policy: &Policy| match Path::new(&policy.spec) {
+        file if file.is_file() => sha256_of_file(file),
+        _ => Ok(String::new()),
+    };
+    let files: Vec<String> = policies.iter().map(of_file).collect::<Result<_>>()?;
+    let actions: Vec<String> = policies.iter().map(|policy| actions_digest(device, data, policy)).collect();
     let model = match &arguments.fitted {
         Some(folder) => digest(&[folder.join("model.json"), folder.join("model.safetensors")])?,
         None => config.json().to_string(),
@@ -350,9 +356,9 @@ fn identity(
         ("data", sha256.to_owned()),
         ("data.columns", arguments.data.columns.columns.join(" ")),
         ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
-        ("policy", policy.spec.clone()),
-        ("policy.file", if file.is_file() { sha256_of_file(file)? } else { String::new() }),
-        ("policy.actions", actions_digest(device, data, policy)),
+        ("policy", arguments.policy.join(" ")),
+        ("policy.file", files.join(" ")),
+        ("policy.actions", actions.join(" ")),
         ("policy.stochastic", arguments.acting.stochastic.to_string()),
         ("policy.noise", arguments.acting.policy_noise.to_string()),
         ("task", format!("{} {}", asked.task.name, json!(asked.declared))),

@@ -6,6 +6,7 @@ use super::{Outcome, SCHEMA, describe};
 use crate::arguments::Evaluate;
 use crate::output::{number, print, table};
 use hambo::Error;
+use hambo::checkpoint::Checkpoints;
 use hambo::estimate::MONTE_CARLO_SHARE;
 use hambo::rank::{Ranked, Score, rank, scores};
 use hambo::report::{ranking_headline, ranking_html, ranking_markdown};
@@ -87,6 +88,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         files.extend(model.files(device, folder.path())?);
         folder.write(&files)?;
     }
+    progress.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
     print(&match (arguments.json, arguments.markdown) {
         (true, _) => result.to_string(),
         (_, true) => ranking_markdown(&result).trim_end().to_owned(),

@@ -41,12 +41,25 @@ fn kill_after(place: &Place, line: &str, seconds: f64) -> bool {
 
 #[test]
 fn killed_at_any_moment_it_ends_with_the_same_bits() {
-    let place = place();
-    let start = Instant::now();
-    let whole = timeless(place.json(&format!("{} --out whole", line())));
-    let seconds = start.elapsed().as_secs_f64();
+    let whole = ends_with_the_same_bits(&line(), 3);
     let candidates = whole["adversary"]["candidates"].as_array().unwrap();
     assert_eq!(candidates.len(), 2 + 4, "both optimisers were at work: {candidates:?}");
+}
+
+#[test]
+fn rankings_and_curves_do_too() {
+    let several = "rank --policies builtin:waypoint,y=1.1 builtin:waypoint,y=2.5";
+    let rank = line().replace("evaluate", several).replace("--policy builtin:waypoint", "");
+    ends_with_the_same_bits(&rank.replace("ca,da1,dainf,ds,tsinf", "ca,ds"), 1);
+    ends_with_the_same_bits(&format!("{} --curves", line().replace("ca,da1,dainf,ds,tsinf", "ca,ds")), 1);
+}
+
+/// The result of the command, after as many attempts in which it was killed four times.
+fn ends_with_the_same_bits(line: &str, attempts: usize) -> Value {
+    let place = place();
+    let start = Instant::now();
+    let whole = timeless(place.json(&format!("{line} --out whole")));
+    let seconds = start.elapsed().as_secs_f64();
 
     // Moments that differ from run to run, as interruptions do.
     let mut bits = std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
@@ -55,8 +68,8 @@ fn killed_at_any_moment_it_ends_with_the_same_bits() {
         f64::from(bits >> 8) / f64::from(1 << 24)
     };
     let (mut kills, mut taken_up) = (0, 0);
-    for attempt in 0..3 {
-        let line = format!("{} --out killed-{attempt}", line());
+    for attempt in 0..attempts {
+        let line = format!("{line} --out killed-{attempt}");
         for _ in 0..4 {
             kills += usize::from(kill_after(&place, &line, (0.1 + 0.6 * random()) * seconds));
             taken_up +=
@@ -72,9 +85,10 @@ fn killed_at_any_moment_it_ends_with_the_same_bits() {
         assert!(!folder(&format!("killed-{attempt}/unfinished")).exists(), "the work is done");
     }
     assert!(
-        kills >= 3 && taken_up >= 3,
+        kills >= attempts && taken_up >= attempts,
         "killed {kills} times, taken up {taken_up} times: too fast to be tested"
     );
+    whole
 }
 
 #[test]

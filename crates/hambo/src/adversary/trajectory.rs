@@ -1,11 +1,13 @@
 //! How large the confidence set has to be, measured on whole logged trajectories.
 //!
 //! A coherent adversary adds up over the steps what honest errors average out, so the β that covers single
-//! steps is far too large for trajectories. Here held-out episodes are cut into segments; their logged
-//! actions are replayed in the model, with the worst shifts that first-order analysis finds; and β is the
-//! one at which the worst hallucinated return of a segment is not above the logged one, for all but a share
-//! δ of them. Episodes, not segments, are exchangeable: the quantile is that of the mean of the episodes'
-//! distributions, at the finite-sample level of their number (Dunn, Wasserman & Ramdas 2022, pooling CDFs).
+//! steps is far too large for trajectories. Here held-out episodes are cut into windows of as many steps as
+//! are bounded, and these into segments short enough to be replayed: the logged actions go through the model
+//! from the segment's first state on, with the worst shifts that first-order analysis finds. β is the one at
+//! which the worst hallucinated return of a window, summed over its segments, is not above the logged one, for
+//! all but a share δ of them. Episodes, not windows, are exchangeable: the quantile is that of the mean of the
+//! episodes' distributions, at the finite-sample level of their number (Dunn, Wasserman & Ramdas 2022, pooling
+//! CDFs).
 //!
 //! This is coverage on the behaviour's data. It says nothing about places the behaviour never went.
 
@@ -35,13 +37,15 @@ pub struct TrajectoryBeta {
     pub segment_length: usize,
     /// Segments looked at.
     pub segments: usize,
+    /// Windows that they make up, each with a β_i of its own.
+    pub windows: usize,
     /// Held-out episodes that they are from.
     pub episodes: usize,
     /// Level that so few episodes can attain: below 1 − δ the largest β_i was taken.
     pub level: f64,
-    /// Share of segments that β = 1, the paper's set, covers.
+    /// Share of windows that β = 1, the paper's set, covers.
     pub coverage_of_one: f64,
-    /// Segments that no β up to 64 covers.
+    /// Windows that no β up to 64 covers.
     pub uncovered: usize,
 }
 
@@ -54,8 +58,10 @@ struct Replay<'a> {
     starts: Buffer,
     /// Logged actions, one buffer a step.
     actions: Vec<Buffer>,
-    logged: Vec<f64>,
+    /// The window of each segment, and the episode and logged return of each window.
+    window: Vec<usize>,
     episode: Vec<usize>,
+    logged: Vec<f64>,
 }
 
 /// β for a failure probability δ; none where fewer than two held-out episodes have a segment.
@@ -77,7 +83,8 @@ pub(crate) fn trajectory_beta(
     Ok(Some(TrajectoryBeta {
         beta,
         segment_length: replay.length,
-        segments: betas.len(),
+        segments: replay.window.len(),
+        windows: betas.len(),
         episodes: replay.episodes(),
         level,
         coverage_of_one: covered as f64 / betas.len() as f64,
@@ -103,11 +110,16 @@ impl<'a> Replay<'a> {
             .iter()
             .chain(&held_out.calibration)
             .for_each(|&row| is_held_out[row as usize] = true);
-        let (mut first, mut episode) = (Vec::new(), Vec::new());
+        let (mut first, mut window, mut episode) = (Vec::new(), Vec::new(), Vec::new());
+        let in_a_window = world.setting.horizon / length;
         for (index, rows) in data.episodes().enumerate().filter(|(_, rows)| is_held_out[rows.start]) {
-            for start in rows.clone().step_by(length).filter(|start| start + length <= rows.end) {
+            let starts = rows.clone().step_by(length).filter(|start| start + length <= rows.end);
+            for (nth, start) in starts.enumerate() {
+                if nth % in_a_window == 0 {
+                    episode.push(index);
+                }
                 first.push(start);
-                episode.push(index);
+                window.push(episode.len() - 1);
             }
         }
         let (device, layout) = (world.device, world.model.layout());
@@ -116,6 +128,7 @@ impl<'a> Replay<'a> {
             let last = (f..f + length - 1).find(|&row| ended[row]).unwrap_or(f + length - 1);
             rewards[f..=last].iter().map(|&r| f64::from(r)).sum()
         };
+        let logged: Vec<f64> = first.iter().map(logged).collect();
         let replay = Replay {
             world,
             length,
@@ -123,7 +136,8 @@ impl<'a> Replay<'a> {
             starts: device
                 .adopt(layout.carry(&first.iter().flat_map(|&f| data.state(f)).copied().collect::<Vec<_>>())),
             actions: (0..length).map(|t| device.adopt(gather(t))).collect(),
-            logged: first.iter().map(logged).collect(),
+            logged: sums(&window, &logged),
+            window,
             episode,
         };
         (replay.episodes() >= 2).then_some(replay)
@@ -135,12 +149,16 @@ impl<'a> Replay<'a> {
         episodes.len()
     }
 
-    /// For each segment the smallest β whose worst hallucinated return is not above the logged one.
+    /// For each window the smallest β whose worst hallucinated return is not above the logged one.
     fn smallest_covering(&self, set: &ConfidenceSet, progress: &dyn Progress) -> Vec<f64> {
         let m = self.logged.len();
         let ds = self.world.model.state_dim();
-        let mut signs = vec![vec![0.0; m * ds]; self.length];
-        let neutral = self.worst(set, &vec![0.0; m], &mut signs);
+        let mut signs = vec![vec![0.0; self.window.len() * ds]; self.length];
+        let mut worst = |betas: &[f32]| {
+            let of_segments: Vec<f32> = self.window.iter().map(|&w| betas[w]).collect();
+            sums(&self.window, &self.worst(set, &of_segments, &mut signs))
+        };
+        let neutral = worst(&vec![0.0; m]);
         let (mut low, mut high) = (vec![0.0f32; m], vec![f32::INFINITY; m]);
         for i in (0..m).filter(|&i| neutral[i] <= self.logged[i]) {
             high[i] = 0.0;
@@ -154,7 +172,7 @@ impl<'a> Replay<'a> {
                     (low, high) => 0.5 * (low + high),
                 })
                 .collect();
-            let returns = self.worst(set, &tried, &mut signs);
+            let returns = worst(&tried);
             for i in 0..m {
                 if returns[i] <= self.logged[i] {
                     high[i] = high[i].min(tried[i]);
@@ -270,6 +288,13 @@ impl<'a> Replay<'a> {
             std::mem::swap(&mut adjoint.d_s, &mut d_next);
         }
     }
+}
+
+/// Sums of the values of each group; groups are numbered from 0 and in order.
+fn sums(group: &[usize], values: &[f64]) -> Vec<f64> {
+    let mut sums = vec![0.0; group.last().map_or(0, |last| last + 1)];
+    group.iter().zip(values).for_each(|(&g, value)| sums[g] += value);
+    sums
 }
 
 /// The quantile of the mean of the groups' distributions at level (1 − δ)(1 + 1/groups), and the level that

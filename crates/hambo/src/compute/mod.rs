@@ -768,19 +768,20 @@ impl Device {
     }
 
     /// Mean Gaussian negative log-likelihood of the shared `targets` `[rows, dims]` under each member's
-    /// `output` `[members, rows, 2·dims]` into `losses` `[members]`, and dNLL/d(output) where asked for.
+    /// `output` `[members, rows, 2·dims]` into `losses` `[members]`. Where asked for, also dNLL/d(output), the
+    /// part of each predicted value times ν^(2w), w being the number beside the buffer: 0 for the plain gradient.
     pub fn gaussian_nll(
         &self,
         head: &Gaussian,
         output: &Buffer,
         targets: &Buffer,
-        d_output: Option<&mut Buffer>,
+        d_output: Option<(&mut Buffer, f32)>,
         losses: &mut Buffer<f64>,
     ) {
         check("outputs", output.len(), losses.len() * targets.len() * 2);
         match self {
             Device::Cpu(cpu) => {
-                let d_output = d_output.map(Buffer::cpu_mut);
+                let d_output = d_output.map(|(d, weight)| (d.cpu_mut(), weight));
                 cpu.0.gaussian_nll(
                     head,
                     losses.len(),
@@ -791,7 +792,7 @@ impl Device {
                 );
             }
             Device::Cuda(gpu) => {
-                let d_output = d_output.map(|d| d.gpu());
+                let d_output = d_output.map(|(d, weight)| (d.gpu(), weight));
                 gpu.cuda.gaussian_nll(
                     head,
                     losses.len(),

@@ -99,6 +99,7 @@ impl Bnn {
             && indices.eq(d.config.angles.iter().copied())
             && layout.angles.iter().all(|a| a.from.is_none_or(f32::is_finite))
             && layout.reward == d.config.reward
+            && d.config.activation == shape.hidden
             && [layout.observed, layout.angles.len()]
                 .iter()
                 .try_fold(d.action_dim, |sum, n| sum.checked_add(*n))

@@ -65,14 +65,14 @@ impl Cpu {
         });
     }
 
-    /// Mean negative log-likelihood of each member and, where asked for, its gradient at the output.
+    /// Mean negative log-likelihood of each member and, where asked for, its weighted gradient at the output.
     pub fn gaussian_nll(
         &self,
         head: &Gaussian,
         members: usize,
         output: &[f32],
         targets: &[f32],
-        d_output: Option<&mut [f32]>,
+        d_output: Option<(&mut [f32], f32)>,
         losses: &mut [f64],
     ) {
         let d = head.dims;
@@ -83,7 +83,8 @@ impl Cpu {
         partials.clear();
         partials.resize(members * blocks, 0.0);
         let sums = Parts::new(&mut partials);
-        let d_output = d_output.map(Parts::new);
+        let weight = d_output.as_ref().map_or(0.0, |(_, weight)| *weight);
+        let d_output = d_output.map(|(d, _)| Parts::new(d));
         self.parallel(members * blocks, |unit| {
             let (member, first) = (unit / blocks, unit % blocks * LOSS_ROWS);
             let mut sum = 0.0f64;
@@ -97,10 +98,13 @@ impl Cpu {
                 for c in 0..d {
                     let std = head.std(raws[c]);
                     let z = (target[c] - means[c]) / std;
-                    loss += 0.5 * z * z + std.ln() + HALF_LOG_TAU;
+                    let log_std = std.ln();
+                    loss += 0.5 * z * z + log_std + HALF_LOG_TAU;
                     if let Some((d_mean, d_raw)) = &mut gradient {
-                        d_mean[c] = -z / std * over_rows;
-                        d_raw[c] = (1.0 - z * z) / std * head.std_slope(raws[c]) * over_rows;
+                        let weighed = if weight == 0.0 { 1.0 } else { (2.0 * weight * log_std).exp() };
+                        let scale = weighed / std * over_rows;
+                        d_mean[c] = -z * scale;
+                        d_raw[c] = (1.0 - z * z) * scale * head.std_slope(raws[c]);
                     }
                 }
                 sum += f64::from(loss);

@@ -151,11 +151,11 @@ impl Cuda {
         members: usize,
         output: &Memory,
         targets: &Memory,
-        d_output: Option<&Memory>,
+        d_output: Option<(&Memory, f32)>,
         losses: &Memory,
     ) {
         let rows = (targets.words() / head.dims) as u32;
-        let d_output = d_output.map_or(0, |d| d.address);
+        let (d_output, weight) = d_output.map_or((0, 0.0), |(d, weight)| (d.address, weight));
         let blocks = targets.words().div_ceil(256).min(MOST_PARTS) as u32;
         if members > MOST_MEMBERS {
             return self
@@ -171,6 +171,7 @@ impl Cuda {
             output.address,
             targets.address,
             d_output,
+            weight,
             losses.address,
             self.partials,
             self.tickets

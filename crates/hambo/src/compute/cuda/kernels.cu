@@ -358,8 +358,8 @@ __device__ __forceinline__ float head_std(float raw, float floor) {
 }
 
 // A row of blocks a member; the last of them to finish adds up what all found.
-KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const float *targets, float *d_output, double *losses,
-                    double *partials, u32 *tickets) {
+KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const float *targets, float *d_output, float weight,
+                    double *losses, double *partials, u32 *tickets) {
     in_order();
     const u32 n = rows * dims, member = blockIdx.y;
     const float over_rows = 1.0f / (float)rows;
@@ -370,10 +370,12 @@ KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const 
         const float raw = output[at + dims];
         const float std = head_std(raw, floor);
         const float z = (targets[i] - output[at]) / std;
-        loss += 0.5f * z * z + logf(std) + HALF_LOG_TAU;
+        const float log_std = logf(std);
+        loss += 0.5f * z * z + log_std + HALF_LOG_TAU;
         if (d_output) {
-            d_output[at] = -z / std * over_rows;
-            d_output[at + dims] = (1.0f - z * z) / std * sigmoid(raw) * over_rows;
+            const float scale = (weight == 0.0f ? 1.0f : expf(2.0f * weight * log_std)) / std * over_rows;
+            d_output[at] = -z * scale;
+            d_output[at + dims] = (1.0f - z * z) * scale * sigmoid(raw);
         }
     }
     loss = block_sum(loss);

@@ -21,8 +21,8 @@ pub(in crate::report) fn trust(result: &Value, why: &Value) -> String {
         let t = &set["trajectory"];
         if let Some(level) = t["level"].as_f64() {
             body += &format!(
-                " On {} segments of {} steps from {} held-out episodes its worst return was not above the logged one at a level of {}.",
-                t["segments"],
+                " On {} windows (segments of {} steps) of {} held-out episodes its worst return was not above the logged one at a level of {}.",
+                t["windows"],
                 t["segment_length"],
                 t["episodes"],
                 percent(level)

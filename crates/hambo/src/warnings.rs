@@ -1,0 +1,132 @@
+//! What the reader of a bound must know before trusting it.
+
+use crate::adversary::SetReport;
+use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport};
+use crate::estimate::{Estimate, Method};
+use crate::rollout::FAR;
+
+/// Of a model: what its training found, and what its calibration rests on.
+pub(crate) fn of_model(model: &dyn Dynamics) -> Vec<String> {
+    let mut warnings = match model.fit_report() {
+        ModelReport::Bnn(report) => of_networks(&report),
+        ModelReport::Gp(report) => of_gp(&report),
+    };
+    let held_out = model.held_out();
+    if !held_out.by_episode && !held_out.calibration.is_empty() {
+        warnings.push(
+            "the data have fewer than 10 episodes, so single transitions were held out: their neighbours were \
+             trained on, and the calibration may be optimistic"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+fn of_networks(report: &FitReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !report.broken_particles.is_empty() {
+        warnings.push(format!(
+            "particles {:?} predict held-out data far worse than the others (NLL {:.2?}): DAinf follows the worst \
+             particle; train longer, or with another seed",
+            report.broken_particles, report.validation_nll
+        ));
+    }
+    if report.validation_nll.len() == 1 {
+        warnings
+            .push("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate".to_owned());
+    }
+    warnings
+}
+
+fn of_gp(report: &GpReport) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if report.subset {
+        warnings.push(format!(
+            "the Gaussian process is conditioned on {} rows that cover the {} of the data: the exact theory of all data \
+             no longer applies, and the bound is looser than theirs would be",
+            report.rows, report.data_rows
+        ));
+    }
+    if report.jitter > 0.0 {
+        warnings.push(format!(
+            "the kernel matrix needed a jitter of {:.1e} on its diagonal to be positive definite: rows of the data are \
+             copies of each other, or nearly so",
+            report.jitter
+        ));
+    }
+    if !report.constant_targets.is_empty() {
+        warnings.push(format!(
+            "dimensions {:?} never change in the data: nothing is known of how they could",
+            report.constant_targets
+        ));
+    }
+    warnings
+}
+
+/// Of estimates: trajectories that left numbers or data, and searches that did not end.
+pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
+        warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
+    }
+    for e in estimates {
+        if e.diverged_rollouts > 0 {
+            warnings.push(format!(
+                "{}: {} trajectories left the finite numbers; each counts its lowest reward for the rest",
+                e.method.name(),
+                e.diverged_rollouts
+            ));
+        }
+        if e.far_rollouts > 0 {
+            warnings.push(format!(
+                "{}: {} of {} trajectories ended more than {FAR} standard deviations away from the data, where the \
+                 model knows nothing; collect data there, or train longer",
+                e.method.name(),
+                e.far_rollouts,
+                e.rollouts.max(e.rollouts * e.particles.len())
+            ));
+        }
+        if e.converged == Some(false) {
+            warnings.push(format!(
+                "{}: the adversary had not converged, a longer search may find a lower return",
+                e.method.name()
+            ));
+        }
+        if !e.value.is_finite() {
+            warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
+        }
+    }
+    warnings
+}
+
+/// Of a confidence set: what it was measured on.
+pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(t) = &set.trajectory else {
+        if set.rule.starts_with('1') {
+            warnings.push(
+                "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the \
+                 paper, which nothing here checks"
+                    .to_owned(),
+            );
+        }
+        return warnings;
+    };
+    if t.level < 1.0 - delta {
+        warnings.push(format!(
+            "ca: {} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: β is the largest that any \
+             of their {} windows asked for",
+            t.episodes,
+            100.0 * t.level,
+            100.0 * (1.0 - delta),
+            t.windows
+        ));
+    }
+    if t.uncovered > 0 {
+        warnings.push(format!(
+            "ca: {} of {} held-out windows did worse than any β up to 64 explains: the model is wrong there",
+            t.uncovered, t.windows
+        ));
+    }
+    warnings
+}
