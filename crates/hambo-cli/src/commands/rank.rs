@@ -115,7 +115,26 @@ fn warnings<'a>(
             }
         }
     }
+    told.extend(unsure_truth(ranked));
     told
+}
+
+/// Scores against a truth that is hardly known say little.
+fn unsure_truth(ranked: &[Ranked]) -> Option<String> {
+    let unsure = |r: &&Ranked| match (&r.truth, r.evaluation.lower_bound()) {
+        (Some(truth), Some(bound)) => (truth.value - bound).abs() < 2.0 * truth.std_error,
+        _ => false,
+    };
+    let count = ranked.iter().filter(unsure).count();
+    let truth = ranked.first()?.truth.as_ref()?;
+    (count > 0).then(|| {
+        format!(
+            "{count} of {} bounds are within two standard errors of the simulated truth ({} episodes): violations and \
+             gaps say little there; give more --truth-episodes",
+            ranked.len(),
+            truth.episodes
+        )
+    })
 }
 
 fn text(result: &Value, ranked: &[Ranked], scores: &[Score], arguments: &Evaluate) -> String {
