@@ -19,6 +19,7 @@ limits (clamp) at the start and at the end, tanh at the end. Any other graph nee
 
 import argparse
 import pickle
+import sys
 
 import onnx
 import torch
@@ -80,10 +81,19 @@ class Agent(torch.nn.Module):
         return actor.mu(observation)  # DDPG, TD3: ends in tanh
 
 
+def stand_in_for_gym():
+    """Agents saved before Stable-Baselines3 2.0 name `gym`, whose spaces gymnasium has as well."""
+    import gymnasium.spaces
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "gymnasium"]:
+        sys.modules.setdefault("gym" + name.removeprefix("gymnasium"), sys.modules[name])
+
+
 def main():
     import sb3_contrib
     import stable_baselines3
 
+    stand_in_for_gym()
     parser = argparse.ArgumentParser(description="Stable-Baselines3 agent to ONNX")
     parser.add_argument("algorithm", help="a2c, ppo, sac, td3, ddpg, tqc, trpo, ars")
     parser.add_argument("agent", help="the .zip")

@@ -57,6 +57,14 @@ impl Progress for Stages {
 /// All stages since `start`.
 pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value, Box<dyn Error>> {
     let stages = Stages(Mutex::new((start, BTreeMap::new())));
+    // The likelihood as it is, as PyTorch's side has it.
+    let config = BnnConfig {
+        steps: work.steps,
+        patience: work.steps,
+        variance_weight: Some(0.0),
+        ..BnnConfig::default()
+    };
+    config.announce(device);
     let data = hambo::data::read(work.data, &Default::default())?.transitions;
     let (task, policy) = (EnvName::Pendulum.task()?, Policy::read("builtin:swing-up")?);
     let learning = Learning { rounds: work.rounds, ..Default::default() };
@@ -69,7 +77,6 @@ pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value
     };
     let methods = Method::parse_list(work.methods)?;
     let question = Question { methods, beta: Beta::Fixed(1.0), search, ..Question::default() };
-    let config = BnnConfig { steps: work.steps, patience: work.steps, ..BnnConfig::default() };
     stages.end("start");
     let model = device.run(|| fit(device, &data, &config, &question, &stages))?;
     stages.end("calibrate");

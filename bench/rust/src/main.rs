@@ -3,6 +3,7 @@
 mod bnn;
 mod end_to_end;
 mod environment;
+mod floor;
 mod gp;
 mod rollout;
 mod sac;
@@ -23,7 +24,8 @@ struct Arguments {
     #[arg(long)]
     list: bool,
     /// Workload: w1, w2 or w3; gp, for bench/gp.py; rollout, a step of 1000 hallucinated trajectories; an environment, whose steps under
-    /// random actions are counted; or end-to-end, a whole evaluation on the Pendulum data of --read.
+    /// random actions are counted; end-to-end, a whole evaluation on the Pendulum data of --read; or floor, what a GPU
+    /// can do at best.
     #[arg(long, default_value = "w1")]
     work: String,
     /// How long to measure.
@@ -82,6 +84,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", gp::measure(&device, &arguments.data.join("gp.bin"), arguments.seconds)?);
         return Ok(());
     }
+    if arguments.work == "floor" {
+        println!("{}", floor::measure(&device)?);
+        return Ok(());
+    }
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
     if work == "end-to-end" {
         let data = arguments.read.as_deref().ok_or("end-to-end needs the data: --read FILE.hdf5")?;
@@ -105,7 +111,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let check = arguments.check.then(|| device.run(|| sac.check()));
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
-        "rollout" => (None, rollout::measure(&device, seconds)?),
+        "rollout" => {
+            let (rates, mean) = rollout::measure(&device, seconds)?;
+            (Some(json!({"mean_return": mean})), rates)
+        }
         other => {
             let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)

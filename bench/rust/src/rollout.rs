@@ -19,11 +19,12 @@ const ACTION: usize = 3;
 const ROWS: usize = 1000;
 const HORIZON: usize = 4000;
 
-/// Steps per second of rollouts of [`HORIZON`] steps, everything that a rollout does at its start and end included.
-pub fn measure(device: &Device, seconds: f64) -> Result<Vec<f64>, Box<dyn Error>> {
+/// Steps per second of rollouts of [`HORIZON`] steps, everything that a rollout does at its start and end included, and
+/// the mean return.
+pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn Error>> {
     let stream = Stream::new(0);
     let data = data(&stream)?;
-    let config = BnnConfig { steps: 400, ..Default::default() };
+    let config = BnnConfig { steps: 400, variance_weight: Some(0.0), ..Default::default() };
     let model = fit(device, &data, &config, &Question::default(), &())?;
     let bounds = [vec![-1.0; ACTION], vec![1.0; ACTION]];
     let shape = Shape::new(1, vec![STATE, 256, 256, ACTION], Activation::Relu)?;
@@ -49,7 +50,7 @@ pub fn measure(device: &Device, seconds: f64) -> Result<Vec<f64>, Box<dyn Error>
     let adversary = Continuous::random(device, &model, &set, 1, &[256, 256], stream.child("adversary"))?;
     let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: 1.0 };
     let mut rates = Vec::new();
-    let mut spent = 0.0;
+    let (mut spent, mut mean) = (0.0, 0.0);
     while spent < seconds || rates.len() < 2 {
         let start = Instant::now();
         let returns =
@@ -58,11 +59,12 @@ pub fn measure(device: &Device, seconds: f64) -> Result<Vec<f64>, Box<dyn Error>
         if returns.diverged_count() > 0 {
             return Err("trajectories left the finite numbers".into());
         }
+        mean = returns.values.iter().map(|&r| f64::from(r)).sum::<f64>() / ROWS as f64;
         rates.push(HORIZON as f64 / took);
         spent += took;
     }
     rates.remove(0); // kernels were compiled in the first
-    Ok(rates)
+    Ok((rates, mean))
 }
 
 /// Episodes of a linear system that forgets: s' = 0.9 s + 0.1 (a, a, …) + noise.

@@ -442,9 +442,10 @@ impl Experiment {
 
 #[derive(Args)]
 pub struct Inspect {
-    /// Data: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; a Minari folder; minari:NAMESPACE/NAME-v0. Or a policy, as
-    /// evaluate takes it
-    pub path: PathBuf,
+    /// Data: HDF5 (D4RL, Minari), NPZ, CSV or Parquet; a Minari folder; minari:NAMESPACE/NAME-v0; several are one data
+    /// set. Or a policy, as evaluate takes it
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
     /// Beside data: how much of what this policy does in the logged states they cover
     #[arg(long, value_name = "SPEC")]
     pub policy: Option<String>,

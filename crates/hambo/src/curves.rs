@@ -67,12 +67,15 @@ pub struct Basis<'a> {
     pub question: &'a Question,
 }
 
+/// Learns a model of data.
+pub type Fit<'a> = dyn Fn(&Transitions, &dyn Progress) -> Result<Box<dyn Dynamics>> + 'a;
+
 /// The curves through an evaluation; none where it has no conservative method. `fit` learns a model of other data as
 /// the first one was learned.
 pub fn curves(
     basis: Basis<'_>,
     evaluation: &Evaluation,
-    fit: &dyn Fn(&Transitions, &dyn Progress) -> Result<Box<dyn Dynamics>>,
+    fit: &Fit<'_>,
     progress: &dyn Progress,
 ) -> Result<Option<Curves>> {
     let Basis { device, data, model, task, policy, question } = basis;

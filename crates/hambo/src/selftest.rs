@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::compute::{
-    Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Power, Shape, Shift, Step, Svgd,
+    Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Power, Shape, Shift, Step, Svgd, Travel, Way,
 };
+use crate::dynamics::minibatches::Minibatches;
 use crate::expression::{Program, Scope};
 use crate::nn::{Ensemble, Optimiser, Trace};
 use crate::rng::{Generator, Stream};
@@ -50,12 +51,16 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
     for rows in [1, 31, 257] {
         for dims in [1, 3, 64] {
             compare(format!("trajectories of {rows} × {dims}"), 1e-4, &|d| trajectory(d, rows, dims))?;
+            compare(format!("whole steps of {rows} × {dims}"), 1e-4, &|d| travels(d, rows, dims))?;
             compare(format!("values of {rows} × {dims}"), 1e-4, &|d| values(d, rows, dims))?;
         }
         compare(format!("expressions on {rows} rows"), 1e-4, &|d| expressions(d, rows))?;
         compare(format!("random numbers for {rows} rows"), 1e-4, &|d| random(d, rows))?;
     }
-    compare("a training of 1000 steps".to_owned(), 1e-2, &|d| training(d, SMALL))?;
+    for rows in [1, 257, 1000] {
+        compare(format!("passes side by side on {rows} rows"), 1e-4, &|d| side_by_side(d, rows))?;
+    }
+    compare("a training of 1000 steps".to_owned(), 1e-2, &|d| training(d, SMALL, true))?;
     for case in NETWORKS {
         let worst = mean_difference(&case.run(&cpu), &case.run(&device.fast()));
         let check = Check { name: format!("networks {case}, fast"), worst, tolerance: 0.1 };
@@ -63,12 +68,15 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
         report(&check);
     }
     for widths in [SMALL, PAPERS] {
-        let (first, second) = (training(&device.fast(), widths), training(&device.fast(), widths));
-        let worst = if first == second { 0.0 } else { f64::INFINITY };
-        let name = format!("the same seed gives the same bits, {widths:?}");
-        let same = Check { name, worst, tolerance: 0.0 };
-        all &= same.passed();
-        report(&same);
+        let fast = &device.fast();
+        let first = training(fast, widths, true);
+        for (name, there) in [("the same seed gives", true), ("rows that are sent when needed give", false)] {
+            let again = training(fast, widths, there);
+            let worst = if first == again { 0.0 } else { f64::INFINITY };
+            let same = Check { name: format!("{name} the same bits, {widths:?}"), worst, tolerance: 0.0 };
+            all &= same.passed();
+            report(&same);
+        }
     }
     device.check()?;
     Ok(all)
@@ -162,6 +170,12 @@ impl Networks {
         let input = if shared { Input::Shared(&x) } else { Input::PerMember(&x) };
         let mut outputs = device.zeros(members * rows * shape.outputs());
         ensemble.infer(device, input, rows, &mut outputs);
+        let mut bounded = device.zeros(outputs.len());
+        let bounds = [0.0, 1.0].map(|side| {
+            device.adopt((0..shape.outputs()).map(|c| 1.5 * side - 0.1 * c as f32).collect::<Vec<f32>>())
+        });
+        let within = ([&bounds[0], &bounds[1]], 0.8);
+        device.infer_within(&shape, &ensemble.params, input, rows, within, &mut bounded);
         let mut trace = Trace::new(device, &shape, rows);
         ensemble.forward(device, input, &mut trace);
         let again = all(device, &[trace.output().0]);
@@ -169,7 +183,7 @@ impl Networks {
         let mut gradient = device.zeros(ensemble.params.len());
         let mut d_input = device.zeros(members * rows * shape.inputs());
         ensemble.backward(device, input, &mut trace, Some(&mut gradient), Some(&mut d_input));
-        [again, all(device, &[&outputs, &gradient, &d_input])].concat()
+        [again, all(device, &[&outputs, &bounded, &gradient, &d_input])].concat()
     }
 }
 
@@ -289,6 +303,79 @@ fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
     results
 }
 
+/// What follows the networks in a step of trajectories, in every way that a step can be drawn, with and without angles
+/// and an end, and with rows that leave the numbers.
+fn travels(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
+    const MEMBERS: usize = 5;
+    let program = |texts: &[&str], scope| Program::parse(texts, ds, 2, scope);
+    let angles: Vec<String> =
+        (0..ds).map(|i| if i == 0 { "wrap(s[0])".to_owned() } else { format!("s[{i}]") }).collect();
+    let angles: Vec<&str> = angles.iter().map(String::as_str).collect();
+    let (Ok(reward), Ok(termination), Ok(settled)) = (
+        program(&["s[0] * a[1] - n[0]^2 / (1 + abs(a[0]))"], Scope::REWARD),
+        program(&["n[0] > 1.5 || a[1] > 2"], Scope::REWARD),
+        program(&angles, Scope::CONTROLLER),
+    ) else {
+        return vec![vec![f64::INFINITY]];
+    };
+    let (mut draw, head) = (numbers(13), Gaussian { dims: ds, floor: 1e-3 });
+    let mut outputs = draw(MEMBERS * rows * 2 * ds);
+    outputs.iter_mut().skip(4 * ds).step_by(60 * ds).for_each(|x| *x = f32::NAN);
+    let outputs = device.adopt(outputs);
+    let own = device.upload(&draw(rows * 2 * ds));
+    let [starts, shifts] = [0, 1].map(|_| draw(rows * ds));
+    let actions = device.upload(&draw(rows * 2));
+    let units = [device.adopt(draw(ds).iter().map(|x| x.abs()).collect()), device.upload(&draw(ds))];
+    let reach = device.upload(&draw(ds));
+    let chosen = device.adopt((0..rows as u32).map(|r| r % MEMBERS as u32).collect());
+    let discounts = device.upload(&[1.0, 0.9, 0.81]);
+    let mut results = Vec::new();
+    for kind in 0..6 {
+        let [mut states, mut amount] = [&starts, &shifts].map(|values| device.upload(values));
+        let [mut next, mut room] = [0, 1].map(|_| device.zeros(rows * ds));
+        let [mut rewards, mut ended, mut returns, mut lowest] = [0; 4].map(|_| device.zeros(rows));
+        device.fill(&mut lowest, f32::INFINITY);
+        // Fewer rows of noise than trajectories, where that is allowed.
+        let mut noise = device.zeros(if kind > 3 && rows.is_multiple_of(31) { 31 * ds } else { rows * ds });
+        let (mut status, mut time) = (device.zeros(rows), device.counter());
+        for _ in 0..3 {
+            device.travel(Travel {
+                head: &head,
+                members: MEMBERS,
+                outputs: if kind == 5 { &own } else { &outputs },
+                way: match kind {
+                    0 => Way::Mean,
+                    1 => Way::Moments,
+                    2 => Way::Chosen(&chosen),
+                    3 => Way::Shifted { amount: &mut amount, reach: &reach, power: Power::Variance },
+                    4 => Way::Shifted { amount: &mut amount, reach: &reach, power: Power::Deviation },
+                    _ => Way::Own,
+                },
+                luck: Stream::new(14),
+                noise: &mut noise,
+                units: &units,
+                relative: kind % 2 == 0,
+                settled: (kind % 3 == 0).then_some((&settled, &mut room)),
+                reward: &reward,
+                termination: (kind != 1).then_some(&termination),
+                discounts: &discounts,
+                time: &mut time,
+                states: &mut states,
+                actions: &actions,
+                next: &mut next,
+                rewards: &mut rewards,
+                ended: &mut ended,
+                returns: &mut returns,
+                lowest: &mut lowest,
+                status: &mut status,
+            });
+        }
+        results.extend(all(device, &[&states, &next, &amount, &rewards, &returns, &lowest]));
+        results.push(device.download(&status).iter().map(|&s| f64::from(s)).collect());
+    }
+    results
+}
+
 /// Reinforcement learning.
 fn values(device: &Device, rows: usize, dims: usize) -> Vec<Vec<f64>> {
     let mut draw = numbers(5);
@@ -395,8 +482,46 @@ fn random(device: &Device, rows: usize) -> Vec<Vec<f64>> {
 const SMALL: &[usize] = &[2, 64, 64, 2];
 const PAPERS: &[usize] = &[2, 256, 256, 256, 256, 2];
 
-/// The loss along a training of a Bayesian network, recorded and replayed where the device can.
-fn training(device: &Device, widths: &[usize]) -> Vec<Vec<f64>> {
+/// Passes in all orders in which a GPU's kernels may overtake each other: beside another one, after a kernel that changes
+/// weights, after one that leaves them. What they say is what they see in the next round.
+fn side_by_side(device: &Device, rows: usize) -> Vec<Vec<f64>> {
+    const MEMBERS: usize = 5;
+    const DIMS: usize = 3;
+    const ROUNDS: usize = 24;
+    let shape =
+        |members, outputs| Shape::new(members, vec![3 * DIMS, 256, 256, 256, outputs], Activation::Relu);
+    let (Ok(one), Ok(many)) = (shape(1, DIMS), shape(MEMBERS, 2 * DIMS)) else { return vec![] };
+    let one = Ensemble::random(device, one, Stream::new(20));
+    let [mut many, target] = [21, 22].map(|seed| Ensemble::random(device, many.clone(), Stream::new(seed)));
+    let mut draw = numbers(23);
+    let mut inputs = device.upload(&draw(rows * 3 * DIMS));
+    let (offset, scale) = (device.upload(&draw(3 * DIMS)), device.upload(&[2.0; 3 * DIMS]));
+    let room = |width| device.zeros::<f32>(rows * width);
+    let (mut alone, mut joined, nothing) = (room(DIMS), room(3 * DIMS), room(0));
+    let mut outputs = [(); 2].map(|()| room(MEMBERS * 2 * DIMS));
+    let mut moments = [(); 2].map(|()| [(); 3].map(|()| room(DIMS)));
+    let head = Gaussian { dims: DIMS, floor: 1e-2 };
+    device.repeat(ROUNDS, || {
+        let [before, after] = &mut outputs;
+        let input = Input::Shared(&inputs);
+        device.sparingly(|| one.infer(device, input, rows, &mut alone));
+        device.beside(|| many.infer(device, input, rows, before));
+        device.polyak(0.05, &target.params, &mut many.params);
+        many.infer(device, input, rows, after);
+        for (output, [mean, epistemic, aleatoric]) in outputs.iter().zip(&mut moments) {
+            device.moments(&head, MEMBERS, output, mean, epistemic, aleatoric);
+        }
+        let [[before, ..], [after, ..]] = &moments;
+        device.join([(&alone, DIMS), (before, DIMS), (after, DIMS)], &mut joined);
+        device.standardize((&joined, 3 * DIMS), (&nothing, 0), &offset, &scale, &mut inputs);
+    });
+    let [[before, epistemic, _], [after, ..]] = &moments;
+    all(device, &[&alone, before, epistemic, after, &inputs])
+}
+
+/// The loss along a training of a Bayesian network, recorded and replayed where the device can, with all rows on the
+/// device or on the host.
+fn training(device: &Device, widths: &[usize], there: bool) -> Vec<Vec<f64>> {
     const ROWS: usize = 2000;
     const BATCH: usize = 256;
     const PARTICLES: usize = 5;
@@ -406,25 +531,23 @@ fn training(device: &Device, widths: &[usize]) -> Vec<Vec<f64>> {
     let noise = draw(ROWS);
     let truth = |(row, e): (&[f32], &f32)| (2.0 * row[0]).sin() + 0.5 * row[1] + 0.1 * e;
     let y: Vec<f32> = x.chunks_exact(2).zip(&noise).map(truth).collect();
-    let (x, y) = (device.upload(&x), device.upload(&y));
-    let head = Gaussian { dims: 1, floor: 1e-2 };
+    let mut batches = Minibatches::keep(device, [x, y], [2, 1], BATCH, there);
+    let (head, stream) = (Gaussian { dims: 1, floor: 1e-2 }, Stream::new(12));
     let svgd = Svgd { kernel: Kernel::Median, prior_temperature: 1e-4, likelihood_scale: 1.0 };
     let mut ensemble = Ensemble::random(device, shape.clone(), Stream::new(11));
     let mut optimiser = Optimiser::new(device, Adam::cosine(1e-3, 1000), ensemble.params.len());
     let mut trace = Trace::new(device, &shape, BATCH);
     let (mut gradient, mut losses) = (device.zeros(ensemble.params.len()), device.zeros(PARTICLES));
-    let (mut indices, mut batch_x) = (device.zeros(BATCH), device.zeros(BATCH * 2));
-    let mut batch_y = device.zeros(BATCH);
     let mut curve = Vec::new();
-    for _ in 0..10 {
+    for part in 0..10 {
+        batches.prepare(device, stream, 100 * part, 100);
         device.repeat(100, || {
-            device.uniform_indices(Stream::new(12), optimiser.counter(), ROWS, &mut indices);
-            device.gather(&x, 2, &indices, &mut batch_x);
-            device.gather(&y, 1, &indices, &mut batch_y);
-            let input = Input::Shared(&batch_x);
+            batches.draw(device, stream, optimiser.counter());
+            let [batch_x, batch_y] = &batches.now;
+            let input = Input::Shared(batch_x);
             ensemble.forward(device, input, &mut trace);
             let (output, d_output) = trace.output();
-            device.gaussian_nll(&head, output, &batch_y, Some((d_output, 0.0)), &mut losses);
+            device.gaussian_nll(&head, output, batch_y, Some((d_output, 0.0)), &mut losses);
             ensemble.backward(device, input, &mut trace, Some(&mut gradient), None);
             optimiser.svgd_step(device, &svgd, &mut ensemble, &gradient);
         });

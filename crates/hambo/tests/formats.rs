@@ -8,6 +8,7 @@ mod assets;
 use assets::assets;
 use hambo::data::{
     ColumnNames, Format, Loaded, ReadOptions, Subsample, Transitions, describe, digest, read, read_all,
+    survey,
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,12 @@ fn parquet_is_read() {
     assert_eq!(error, "row 1, column `s0`: empty: expected a number");
     let error = error_in("cut.parquet", &std::fs::read(reference("usual_names.parquet")).unwrap()[..5000]);
     assert!(error.contains("a damaged Parquet file"), "{error}");
+    let loaded = load(&reference("text_episodes.parquet")).unwrap();
+    assert_eq!(loaded.transitions.next_states(), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+    let error = error_of(&reference("gzip.parquet"), &ReadOptions::default());
+    assert_eq!(error, "column `s0`: compressed by GZIP: write the file uncompressed or with Snappy");
+    let error = error_of(&reference("delta_text.parquet"), &ReadOptions::default());
+    assert!(error.contains("DELTA_BYTE_ARRAY: write it plain or with a dictionary"), "{error}");
 }
 
 #[cfg(not(feature = "parquet"))]
@@ -287,11 +294,11 @@ fn tables_may_be_written_in_other_ways() {
 fn time_limits_flagged_as_terminals_are_remarked_upon() {
     let row = |i: usize| format!("{},{},0,0,{},{}\n", i / 5, i % 5, i % 5 == 4, i % 5 + 1);
     let table = format!("ep,s0,a0,r,done,next_s0\n{}", (0..20).map(row).collect::<String>());
-    let loaded = load(&Scratch::new("limits.csv", table).0).unwrap();
+    let found = survey(&[&Scratch::new("limits.csv", table).0], &ReadOptions::default()).unwrap();
     assert!(
-        loaded.notes[0].starts_with("`done` ends all 4 episodes after exactly 5 steps"),
+        found.notes[0].starts_with("all 4 episodes end in a terminal state after exactly 5 steps"),
         "{:?}",
-        loaded.notes
+        found.notes
     );
 }
 

@@ -104,13 +104,28 @@ fn leaves_out_next_states_stored_after_a_reset() {
 /// Chunks of fewer columns than the array, of all, and none; and so many that they are not looked up one by one.
 #[test]
 fn all_layouts_without_compression_hold_the_same_numbers() {
-    let n = 5003;
+    all_layouts_hold_the_same_numbers(
+        5003,
+        &[None, Some((700, 2)), Some((5000, 1)), Some((333, 5)), Some((3, 1))],
+    );
+}
+
+/// So many numbers that several threads read them.
+#[test]
+fn large_files_hold_the_same_numbers_in_all_layouts() {
+    all_layouts_hold_the_same_numbers(600_007, &[None, Some((70_000, 2)), Some((50_000, 5))]);
+}
+
+fn all_layouts_hold_the_same_numbers(n: usize, layouts: &[Option<(usize, usize)>]) {
     let numbers = |width: usize| (0..n * width).map(|i| (i % 1009) as f32 / 8.0).collect::<Vec<f32>>();
     let (states, actions, rewards) = (numbers(5), numbers(3), numbers(1));
-    let layouts: [Option<(usize, usize)>; 5] =
-        [None, Some((700, 2)), Some((5000, 1)), Some((333, 5)), Some((3, 1))];
-    for (i, layout) in layouts.into_iter().enumerate() {
-        let path = Scratch::new(&format!("layout-{i}"));
+    let last = |row: usize| row % 1000 == 999 || row == n - 1;
+    let kept: Vec<usize> = (0..n).filter(|&row| !last(row)).collect();
+    let rows_of = |values: &[f32], width: usize, shift: usize| -> Vec<f32> {
+        kept.iter().flat_map(|row| values[(row + shift) * width..][..width].to_vec()).collect()
+    };
+    for (i, &layout) in layouts.iter().enumerate() {
+        let path = Scratch::new(&format!("layout-{n}-{i}"));
         let file = H5File::create(&path.0).unwrap();
         for (name, width, values) in [("observations", 5, &states), ("actions", 3, &actions)] {
             let mut dataset = file.new_dataset::<f32>().shape([n, width]);
@@ -120,16 +135,18 @@ fn all_layouts_without_compression_hold_the_same_numbers() {
             dataset.create(name).unwrap().write_raw(values).unwrap();
         }
         file.new_dataset::<f32>().shape([n]).create("rewards").unwrap().write_raw(&rewards).unwrap();
-        let flags = vec![0u8; n];
-        for name in ["terminals", "timeouts"] {
+        for (name, flags) in
+            [("terminals", vec![0u8; n]), ("timeouts", (0..n).map(|i| u8::from(last(i))).collect())]
+        {
             file.new_dataset::<u8>().shape([n]).create(name).unwrap().write_raw(&flags).unwrap();
         }
         file.close().unwrap();
         let t = read_d4rl(&path.0).unwrap().transitions;
-        assert_eq!((t.len(), t.state_dim(), t.action_dim()), (n - 1, 5, 3));
-        assert!(t.states() == &states[..5 * (n - 1)], "{layout:?}");
-        assert!(t.next_states() == &states[5..], "{layout:?}");
-        assert!(t.actions() == &actions[..3 * (n - 1)], "{layout:?}");
+        assert_eq!((t.len(), t.state_dim(), t.action_dim()), (kept.len(), 5, 3));
+        assert!(t.states() == rows_of(&states, 5, 0), "{layout:?}");
+        assert!(t.next_states() == rows_of(&states, 5, 1), "{layout:?}");
+        assert!(t.actions() == rows_of(&actions, 3, 0), "{layout:?}");
+        assert!(t.rewards() == rows_of(&rewards, 1, 0), "{layout:?}");
     }
 }
 

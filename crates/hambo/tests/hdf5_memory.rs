@@ -57,6 +57,8 @@ fn memory_stays_bounded() {
     let scratch = std::env::temp_dir().join(format!("hambo-memory-{}.hdf5", std::process::id()));
     damaged_files_are_refused_or_read(&scratch);
     damaged_files_of_other_formats_are_refused_or_read(&scratch);
+    #[cfg(feature = "parquet")]
+    parquet_files_that_declare_too_much_are_refused(&scratch);
     large_files_are_read_without_copies(&scratch);
     std::fs::remove_file(&scratch).unwrap();
 }
@@ -130,6 +132,24 @@ fn damaged_files_of_other_formats_are_refused_or_read(scratch: &Path) {
         // NPZ has checksums; elsewhere a changed digit is as good as another.
         let least = if name.ends_with(".npz") { 700 } else { 100 };
         assert!(refused > least, "{name}: {refused} refused");
+    }
+}
+
+/// Each of these made the reader beneath ask for gigabytes: a dictionary, a page, a schema, a group of rows.
+#[cfg(feature = "parquet")]
+fn parquet_files_that_declare_too_much_are_refused(scratch: &Path) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/parquet");
+    for (name, words) in [
+        ("dictionary_of_a_billion", "column `reward`: a dictionary of 1073741824 values in 4 bytes"),
+        ("page_of_two_gigabytes", "column `reward`: "),
+        ("schema_of_a_billion_columns", "its list of columns makes no sense"),
+        ("group_of_a_trillion_rows", "declares a group of 1099511627776 rows"),
+    ] {
+        std::fs::copy(corpus.join(name), scratch).unwrap();
+        let (result, peak) = peak_of(|| read(scratch, &ReadOptions::default()));
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(words), "{name}: {error}");
+        assert!(peak < 1 << 20, "{name}: {peak} bytes in use");
     }
 }
 

@@ -71,10 +71,13 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
         env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
     }
     let mut config = Settings::of(arguments)?;
-    let device = match config {
+    let device = match &config {
         Settings::Bnn(_) => device(&arguments.machine)?,
         Settings::Gp(_) => host_device(&arguments.machine)?,
     };
+    if let (Settings::Bnn(config), None) = (&config, &arguments.fitted) {
+        config.announce(&device);
+    }
     let options = read_options(&arguments.data, arguments.seed)?;
     let loaded = read_all(&arguments.data.paths, &options)?;
     let data = &loaded.transitions;
@@ -322,6 +325,23 @@ fn check_thresholds(threshold: Option<f64>, declaration: &Declaration, question:
 /// Where unfinished work is kept, in the folder of `--out`.
 const UNFINISHED: &str = "unfinished";
 
+/// What came out; a problem of the device, such as memory that ran out, with the place of what was done before it.
+pub(super) fn with_place(outcome: Outcome, arguments: &Evaluate) -> Outcome {
+    outcome.map_err(|problem| placed(problem, arguments.out.as_deref()))
+}
+
+fn placed(problem: Box<dyn std::error::Error>, out: Option<&Path>) -> Box<dyn std::error::Error> {
+    let kept = out.map(|folder| folder.join(UNFINISHED)).filter(|folder| folder.is_dir());
+    match (problem.downcast_ref(), kept) {
+        (Some(Error::Device(_)), Some(kept)) => {
+            let kept = kept.display();
+            format!("{problem}. What was done is kept in {kept}: the same command again goes on from there")
+                .into()
+        }
+        _ => problem,
+    }
+}
+
 fn save_every(arguments: &Evaluate) -> Result<Duration> {
     Duration::try_from_secs_f64(arguments.save_every).map_err(|_| {
         Error::setting("save-every", arguments.save_every, "seconds, 0 or a positive, finite number")
@@ -520,4 +540,27 @@ fn constraint_table(evaluation: &Evaluation, delta: f64) -> Vec<String> {
         ),
         String::new(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_the_device_name_the_place_of_unfinished_work() {
+        let place = tempfile::tempdir().unwrap();
+        let out = Some(place.path());
+        let told = |problem: Error| placed(problem.into(), out).to_string();
+        let short = || Error::Device("4.1 MB are asked for, 2.4 MB are free".to_owned());
+        assert_eq!(told(short()), short().to_string()); // nothing was kept
+        let kept = place.path().join(UNFINISHED);
+        std::fs::create_dir(&kept).unwrap();
+        let expected = format!(
+            "{}. What was done is kept in {}: the same command again goes on from there",
+            short(),
+            kept.display()
+        );
+        assert_eq!(told(short()), expected);
+        assert_eq!(told(Error::Numeric("it diverged".to_owned())), "it diverged");
+    }
 }

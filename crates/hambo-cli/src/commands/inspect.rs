@@ -13,21 +13,25 @@ use hambo::policy::{Coverage, Description, Policy, coverage};
 use hambo::rng::Stream;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Share of pairs covered below which a policy is far from the data: of the policy that made them it is 95 %.
 const LITTLE: f64 = 0.8;
 
 pub fn run(arguments: &Inspect) -> Outcome {
-    let path = &arguments.path;
-    let text = path.to_string_lossy();
+    let Some(first) = arguments.paths.first() else {
+        return Err(Error::Data("no file is named".into()).into());
+    };
+    let text = first.to_string_lossy();
     let options =
         ReadOptions { columns: ColumnNames::parse(&arguments.columns.columns)?, ..ReadOptions::default() };
     // A file that is no data may be a policy; of one that is neither, what is wrong with it as what it seems to be is told.
-    let (data, policy) = match read_data(path, &options) {
-        Ok(data) if data.survey.format == Format::D4rl => (Some(data), Policy::read(&text).ok()),
+    let single = arguments.paths.len() == 1;
+    let (data, policy) = match read_data(&arguments.paths, &options) {
+        Ok(data) if data.survey.format == Format::D4rl && single => (Some(data), Policy::read(&text).ok()),
         Ok(data) => (Some(data), None),
+        Err(as_data) if !single => return Err(as_data.into()),
         Err(as_data) => match Policy::read(&text) {
             Ok(policy) => (None, Some(policy)),
             Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }.into()),
@@ -47,7 +51,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
     };
     if arguments.json {
         let mut result = match &data {
-            Some(data) => data.json(path)?,
+            Some(data) => data.json(&arguments.paths)?,
             None => json!({"schema": SCHEMA, "path": text}),
         };
         if let Some(policy) = &policy {
@@ -61,7 +65,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
     }
     let mut lines = Vec::new();
     if let Some(data) = &data {
-        lines.extend(data.lines(path)?);
+        lines.extend(data.lines(&arguments.paths)?);
     }
     if let Some(policy) = &policy {
         lines.extend(policy_lines(policy, &text, data.is_some())?);
@@ -81,25 +85,36 @@ fn is_policy(text: &str) -> bool {
 
 struct Data {
     survey: Survey,
+    /// Of the first file; so are the attributes.
     fields: Vec<Entry>,
     attributes: BTreeMap<String, String>,
 }
 
-fn read_data(path: &Path, options: &ReadOptions) -> hambo::Result<Data> {
+fn read_data(paths: &[PathBuf], options: &ReadOptions) -> hambo::Result<Data> {
     Ok(Data {
-        survey: survey(path, options)?,
-        fields: describe(path)?,
-        attributes: attributes(path)?.into_iter().collect(),
+        survey: survey(paths, options)?,
+        fields: describe(&paths[0])?,
+        attributes: attributes(&paths[0])?.into_iter().collect(),
     })
 }
 
+/// One path, or the first of several and how many more there are.
+fn title(paths: &[PathBuf]) -> String {
+    match paths {
+        [first, others @ ..] if !others.is_empty() => {
+            format!("{} and {} more", first.display(), others.len())
+        }
+        _ => paths.iter().map(|path| path.display().to_string()).collect(),
+    }
+}
+
 impl Data {
-    fn json(&self, path: &Path) -> hambo::Result<Value> {
+    fn json(&self, paths: &[PathBuf]) -> hambo::Result<Value> {
         let Data { survey, fields, attributes } = self;
         let mut result = json!({
             "schema": SCHEMA,
-            "path": path.display().to_string(),
-            "sha256": digest(&[path])?,
+            "path": paths[0].display().to_string(),
+            "sha256": digest(paths)?,
             "transitions": survey.transitions,
             "state_dim": survey.state_dim,
             "action_dim": survey.action_dim,
@@ -118,15 +133,18 @@ impl Data {
         if survey.format != Format::D4rl {
             result["format"] = survey.format.to_string().into();
         }
+        if paths.len() > 1 {
+            result["paths"] = paths.iter().map(|path| path.display().to_string()).collect();
+        }
         Ok(result)
     }
 
-    fn lines(&self, path: &Path) -> hambo::Result<Vec<String>> {
+    fn lines(&self, paths: &[PathBuf]) -> hambo::Result<Vec<String>> {
         let Data { survey, fields, attributes } = self;
         let range = |r: &Range| format!("{} (mean), {} to {}", number(r.mean), number(r.min), number(r.max));
         let mut lines = vec![format!(
             "{}: {} transitions, states of {}, actions of {} dimensions",
-            path.display(),
+            title(paths),
             survey.transitions,
             survey.state_dim,
             survey.action_dim
@@ -141,7 +159,7 @@ impl Data {
             ),
             format!("length       {}", range(&survey.lengths)),
             format!("return       {}", range(&survey.returns)),
-            format!("sha256       {}", digest(&[path])?),
+            format!("sha256       {}", digest(paths)?),
         ]);
         lines.extend(attributes.iter().map(|(name, value)| format!("{name:<12} {value}")));
         let rows: Vec<Vec<String>> = survey.columns.iter().map(column_row).collect();
@@ -154,7 +172,8 @@ impl Data {
             .iter()
             .map(|f| vec![f.path.clone(), f.dtype.to_string(), format!("{:?}", f.shape)])
             .collect();
-        lines.push(table(&["field", "type", "shape"], &rows));
+        let field = if paths.len() > 1 { "field of the first" } else { "field" };
+        lines.push(table(&[field, "type", "shape"], &rows));
         lines.extend(survey.notes.iter().map(|n| format!("note: {n}")));
         if survey.single_step_episodes > 0 {
             lines.push(format!(

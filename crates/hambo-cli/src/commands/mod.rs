@@ -28,8 +28,8 @@ const SCHEMA: &str = "hambo/1";
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Evaluate(arguments) => evaluate::run(&arguments),
-        Command::Rank(arguments) => rank::run(&arguments),
+        Command::Evaluate(arguments) => evaluate::with_place(evaluate::run(&arguments), &arguments),
+        Command::Rank(arguments) => evaluate::with_place(rank::run(&arguments), &arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),

@@ -238,12 +238,14 @@ impl<'a> Search<'a> {
 
     /// Keeps the search as it stands, with what its optimiser adds, if it is time for that.
     fn keep(&self, report: &SearchReport, best: &Ensemble, more: impl FnOnce(&mut Arrays)) -> Result<()> {
+        let device = self.world.device;
+        device.check()?; // what a device that failed on the way seems to have found is not searched further
         self.progress.keep(self.name, || {
             let mut arrays = Arrays::default();
             report.store(&mut arrays);
-            store_best(self.world.device, best, &mut arrays);
+            store_best(device, best, &mut arrays);
             more(&mut arrays);
-            self.world.device.check().map(|()| arrays) // nothing is kept from a device that failed on the way
+            device.check().map(|()| arrays) // nor is it kept
         })
     }
 }

@@ -11,17 +11,19 @@ mod cuda;
 mod rl;
 mod sampling;
 mod shape;
+mod travel;
 
 pub(crate) use rl::LOG_STD;
 pub(crate) use sampling::FEATURE_VARIANCE;
 pub(crate) use shape::Layer;
 pub use shape::{Activation, Shape};
+pub use travel::{Travel, Way};
 
 use crate::Result;
 use crate::expression::Program;
 use crate::rng::Stream;
 use cpu::Cpu;
-use cuda::{Cuda, Memory};
+use cuda::{Ahead, Cuda, Memory};
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -37,6 +39,20 @@ pub enum Device {
     Cuda(CudaHandle),
 }
 
+/// What a card was seen to do at best, each by a kernel that does nothing else.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Floor {
+    /// Bytes a second read and written in its memory.
+    pub memory: f64,
+    /// Bytes a second that come from the second-level cache.
+    pub cache: f64,
+    /// Multiplications and additions a second on tensor cores, TF32 by `mma.sync`.
+    pub products: f64,
+    /// Kernels a second, each waiting for the one before it.
+    pub kernels: f64,
+}
+
 /// A shared handle to the thread pool.
 #[derive(Clone)]
 pub struct CpuHandle(Arc<Cpu>);
@@ -47,6 +63,8 @@ pub struct CudaHandle {
     cuda: Arc<Cuda>,
     /// Whether products may round their factors to TF32.
     fast: bool,
+    /// What compiles lives as long as a device does.
+    _ahead: Arc<Ahead>,
 }
 
 /// What a buffer holds.
@@ -310,7 +328,8 @@ impl Device {
 
     /// The first NVIDIA GPU.
     pub fn cuda() -> Result<Self> {
-        Ok(Device::Cuda(CudaHandle { cuda: Arc::new(Cuda::new()?), fast: false }))
+        let (cuda, ahead) = Cuda::new()?;
+        Ok(Device::Cuda(CudaHandle { cuda: Arc::new(cuda), fast: false, _ahead: ahead }))
     }
 
     /// Whether there is an NVIDIA driver, and so a card that one would expect to be used.
@@ -379,12 +398,37 @@ impl Device {
         }
     }
 
-    /// Does work, the first of it a pass through networks that need nothing of what the call before it writes, and
+    /// Does work whose passes through networks leave a GPU's room to what runs beside them, though they take longer.
+    pub fn sparingly(&self, work: impl FnOnce()) {
+        match self {
+            Device::Cpu(_) => work(),
+            Device::Cuda(gpu) => gpu.cuda.sparingly(work),
+        }
+    }
+
+    /// Does work that begins with a pass through networks that need nothing of what the call before it writes, and
     /// write nothing that it reads: on a GPU the two may run at the same time.
-    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub fn beside(&self, work: impl FnOnce()) {
         match self {
             Device::Cpu(_) => work(),
             Device::Cuda(gpu) => gpu.cuda.beside(work),
+        }
+    }
+
+    /// Says that networks of that shape will be trained on so many rows at a time. A GPU's kernels are made for a shape: if
+    /// there are none yet, other threads begin to compile them.
+    pub fn expect_training(&self, shape: &Shape, rows: usize) {
+        if let Device::Cuda(gpu) = self {
+            gpu.cuda.expect_training(shape, rows, !gpu.fast);
+        }
+    }
+
+    /// What a GPU can do at best, for benchmarks; none of a CPU.
+    #[doc(hidden)]
+    pub fn floor(&self) -> Option<Result<Floor>> {
+        match self {
+            Device::Cpu(_) => None,
+            Device::Cuda(gpu) => Some(gpu.cuda.floor()),
         }
     }
 
@@ -554,6 +598,28 @@ impl Device {
                 gpu.cuda.infer(shape, params.gpu(), input.gpu(), rows, output.gpu(), !gpu.fast)
             }
         }
+    }
+
+    /// [`Device::infer`], then [`Device::squash_to_bounds`].
+    pub fn infer_within(
+        &self,
+        shape: &Shape,
+        params: &Buffer,
+        input: Input<'_>,
+        rows: usize,
+        ([low, high], limit): ([&Buffer; 2], f32),
+        output: &mut Buffer,
+    ) {
+        check("lower bounds", low.len(), shape.outputs());
+        check("upper bounds", high.len(), shape.outputs());
+        let Device::Cuda(gpu) = self else {
+            self.infer(shape, params, input, rows, output);
+            return self.squash_to_bounds(low, high, limit, output);
+        };
+        check_ensemble(shape, params, input, rows);
+        check("output", output.len(), shape.members * rows * shape.outputs());
+        let (params, bounds) = (params.gpu(), ([low.gpu(), high.gpu()], limit));
+        gpu.cuda.infer_within(shape, params, input.gpu(), rows, bounds, output.gpu(), !gpu.fast);
     }
 
     /// All members' activations, one buffer `[members, rows, width]` a layer; the last is the output.

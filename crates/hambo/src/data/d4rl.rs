@@ -1,5 +1,6 @@
 //! D4RL's layout: one HDF5 file, one row a step, episodes one after another.
 
+use super::episodes::Kept;
 use super::hdf5::{Field, Source, words};
 use super::log::{Format, Loaded, Log};
 use super::{Columns, Transitions};
@@ -58,18 +59,29 @@ impl Log {
         if terminals.is_none() {
             notes.push("no `terminals` field: no transition is taken to end its episode for good".to_owned());
         }
-        let columns = Columns {
+        let mut columns = Columns {
             state_dim: states.width,
             action_dim: actions.width,
-            states: states.read()?,
-            actions: actions.read()?,
-            rewards: rewards.read()?,
-            next_states: next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?,
             terminals: terminals.map_or_else(|| Ok(vec![false; n]), |f| f.read_flags())?,
-            timeouts: timeouts.map_or(Ok(Vec::new()), |f| f.read_flags())?,
-            episode_starts: Vec::new(),
+            timeouts: timeouts.as_ref().map_or(Ok(Vec::new()), Field::read_flags)?,
+            ..Columns::default()
         };
         let finite = !source.keep_not_finite;
+        if timeouts.is_some() && next_states.is_none() {
+            // The flags alone say which rows are paired, so each number goes to its place at once.
+            let last = columns.terminals.clone();
+            let kept = Kept::with_next_row(last, &columns.terminals, &columns.timeouts, &mut notes);
+            let next: Vec<_> = kept.runs.iter().map(|run| run.start + 1..run.end + 1).collect();
+            [columns.states, columns.next_states] = states.read_runs([&kept.runs, &next])?;
+            [columns.actions] = actions.read_runs([&kept.runs])?;
+            [columns.rewards] = rewards.read_runs([&kept.runs])?;
+            kept.mark(&mut columns);
+            return Ok(Log { format: Format::D4rl, columns, notes, rows: n, finite });
+        }
+        columns.states = states.read()?;
+        columns.actions = actions.read()?;
+        columns.rewards = rewards.read()?;
+        columns.next_states = next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?;
         Ok(Log { finite, ..Log::of_rows(Format::D4rl, columns, notes) })
     }
 }

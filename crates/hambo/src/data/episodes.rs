@@ -5,12 +5,15 @@
 
 use super::Columns;
 use super::memory::room;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// Change of state, in typical changes (root mean square over the columns), from which two rows are not taken
 /// for neighbours where the log does not mark time limits. Resets in the D4RL files lie at 4.5 to 17, the
 /// largest changes within their episodes at 2.7.
 const RESET_JUMP: f64 = 4.0;
+/// Pairs of rows for which another thread is worth while.
+const PAIRS_FOR_A_THREAD: usize = 1 << 16;
 
 /// Completes rows that have no stored next states: s' is the state of the next row of the same episode.
 ///
@@ -18,32 +21,31 @@ const RESET_JUMP: f64 = 4.0;
 /// and the row before it did not end the episode. `columns.timeouts` may be empty: the log does not mark time
 /// limits, and a pair is also left out where the state jumps as in a reset.
 pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
-    let n = columns.rewards.len();
-    let width = columns.state_dim;
     let mut last = columns.terminals.clone();
     if columns.timeouts.is_empty() {
-        let jumps = mark_jumps(&columns.states, width, &mut last);
-        columns.timeouts = vec![false; n];
+        let jumps = mark_jumps(&columns.states, columns.state_dim, &mut last);
+        columns.timeouts = vec![false; last.len()];
         notes.push(format!(
             "no `timeouts` field: where a time limit cut an episode is not marked; {jumps} pairs of rows with a \
              change of state of more than {RESET_JUMP} typical changes left out, as they may cross a reset (add \
              `timeouts` or `next_observations` to keep all that are real)"
         ));
     }
-    last.iter_mut().zip(&columns.timeouts).for_each(|(l, &t)| *l |= t);
-    if let Some(l) = last.last_mut() {
-        *l = true;
+    let kept = Kept::with_next_row(last, &columns.terminals, &columns.timeouts, notes);
+    let (runs, width) = (&kept.runs, columns.state_dim);
+    let mut next = room(runs.iter().map(Range::len).sum::<usize>() * width);
+    let states = &mut columns.states;
+    // Both in one pass over what is too large for a processor's own memory.
+    for run in runs {
+        let to = next.len();
+        next.extend_from_slice(&states[(run.start + 1) * width..(run.end + 1) * width]);
+        states.copy_within(run.start * width..run.end * width, to);
     }
-    let (left_out, terminal) = count(&last, &columns.terminals);
-    notes.push(format!("{left_out} last rows of episodes left out: no next state stored"));
-    if terminal > 0 {
-        notes.push(format!(
-            "{terminal} of them are terminal: what ends an episode cannot be learned from this file, give a \
-             termination rule with the task"
-        ));
-    }
-    let keep: Vec<bool> = last.iter().map(|l| !l).collect();
-    keep_rows(columns, &keep, &last);
+    states.truncate(next.len());
+    columns.next_states = next;
+    keep_runs(&mut columns.actions, columns.action_dim, runs);
+    keep_runs(&mut columns.rewards, 1, runs);
+    kept.mark(columns);
 }
 
 /// Finds the episodes of rows whose next states are stored.
@@ -64,12 +66,14 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     let mut last: Vec<bool> = columns.terminals.iter().zip(&columns.timeouts).map(|(a, b)| a | b).collect();
     let mut after_reset = vec![false; n];
     let mut unmarked = 0;
-    for i in 0..n.saturating_sub(1) {
-        let next = &columns.next_states[i * width..][..width];
-        let following = &columns.states[(i + 1) * width..][..width];
+    let next = |i: usize| &columns.next_states[i * width..][..width];
+    let following = |i: usize| &columns.states[(i + 1) * width..][..width];
+    let pairs = (0..n.saturating_sub(1)).into_par_iter().with_min_len(PAIRS_FOR_A_THREAD);
+    let same: Vec<bool> = pairs.map(|i| next(i) == following(i)).collect();
+    for (i, same) in same.into_iter().enumerate() {
         if last[i] {
-            after_reset[i] = next == following;
-        } else if !nearly_equal(next, following) {
+            after_reset[i] = same;
+        } else if !same && !nearly_equal(next(i), following(i)) {
             last[i] = true;
             unmarked += 1;
         }
@@ -87,7 +91,12 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
         ));
     }
     let keep: Vec<bool> = after_reset.iter().map(|l| !l).collect();
-    keep_rows(columns, &keep, &last);
+    let kept = Kept::new(&keep, &last, &columns.terminals);
+    keep_runs(&mut columns.next_states, width, &kept.runs);
+    keep_runs(&mut columns.states, width, &kept.runs);
+    keep_runs(&mut columns.actions, columns.action_dim, &kept.runs);
+    keep_runs(&mut columns.rewards, 1, &kept.runs);
+    kept.mark(columns);
 }
 
 /// Marks rows after which the state jumps; returns how many were not marked before.
@@ -120,8 +129,7 @@ fn mark_jumps(states: &[f32], width: usize, last: &mut [bool]) -> usize {
 
 /// Equal up to what storing one of the two in another precision can change.
 fn nearly_equal(a: &[f32], b: &[f32]) -> bool {
-    // Nearly all are the same numbers, which is quickly seen.
-    a == b || a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + a.abs()))
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-5 * (1.0 + a.abs()))
 }
 
 /// How many rows are chosen, and how many of these are terminal.
@@ -130,63 +138,78 @@ fn count(chosen: &[bool], terminals: &[bool]) -> (usize, usize) {
     (chosen.iter().filter(|c| **c).count(), both)
 }
 
-/// Keeps the rows of `keep`, in place, and sets the episode starts from the `last` rows of episodes. Where no next states
-/// are stored, those of the following rows are taken.
-///
-/// The last row kept of an episode is marked as a timeout if nothing marks it yet and rows follow it in the
-/// file: the log is cut there.
-fn keep_rows(columns: &mut Columns, keep: &[bool], last: &[bool]) {
-    let mut kept = 0;
-    let mut last_kept = 0; // its row in the file
-    let mut fresh = true; // the next row kept begins an episode
-    let mut runs: Vec<Range<usize>> = Vec::new(); // rows kept, one after another in the file
-    let mut cuts = Vec::new();
-    columns.episode_starts.clear();
-    for row in 0..keep.len() {
-        if keep[row] {
-            if fresh {
-                columns.episode_starts.push(kept);
-                fresh = false;
-            }
-            match runs.last_mut() {
-                Some(run) if run.end == row => run.end += 1,
-                _ => runs.push(row..row + 1),
-            }
-            kept += 1;
-            last_kept = row;
+/// Which rows of a file become transitions.
+pub(crate) struct Kept {
+    /// Their rows in the file, those that follow each other in one run.
+    pub(crate) runs: Vec<Range<usize>>,
+    /// Which of them begin an episode, and after which of them the log is cut.
+    starts: Vec<usize>,
+    cuts: Vec<usize>,
+}
+
+impl Kept {
+    /// All rows but the `last` ones of episodes, also those marked as `timeouts`: s' is the state of the next row.
+    pub(crate) fn with_next_row(
+        mut last: Vec<bool>,
+        terminals: &[bool],
+        timeouts: &[bool],
+        notes: &mut Vec<String>,
+    ) -> Kept {
+        last.iter_mut().zip(timeouts).for_each(|(l, &t)| *l |= t);
+        if let Some(l) = last.last_mut() {
+            *l = true;
         }
-        if last[row] {
-            let cut = !keep[row] || row + 1 < keep.len();
-            if cut && !fresh && !columns.terminals[last_kept] {
-                cuts.push(kept - 1);
-            }
-            fresh = true;
+        let (left_out, terminal) = count(&last, terminals);
+        notes.push(format!("{left_out} last rows of episodes left out: no next state stored"));
+        if terminal > 0 {
+            notes.push(format!(
+                "{terminal} of them are terminal: what ends an episode cannot be learned from this file, give a \
+                 termination rule with the task"
+            ));
         }
+        let keep: Vec<bool> = last.iter().map(|l| !l).collect();
+        Kept::new(&keep, &last, terminals)
     }
-    let width = columns.state_dim;
-    match columns.next_states.is_empty() {
-        true => {
-            let mut next = room(kept * width);
-            let states = &mut columns.states;
-            // Both in one pass over what is too large for a processor's own memory.
-            for run in &runs {
-                let to = next.len();
-                next.extend_from_slice(&states[(run.start + 1) * width..(run.end + 1) * width]);
-                states.copy_within(run.start * width..run.end * width, to);
+
+    /// The rows of `keep`, of episodes that end with the `last` rows.
+    ///
+    /// The log is cut after the last row kept of an episode if nothing marks it yet and rows follow it in the file.
+    fn new(keep: &[bool], last: &[bool], terminals: &[bool]) -> Kept {
+        let mut kept = 0;
+        let mut last_kept = 0; // its row in the file
+        let mut fresh = true; // the next row kept begins an episode
+        let (mut runs, mut starts, mut cuts) = (Vec::<Range<usize>>::new(), Vec::new(), Vec::new());
+        for row in 0..keep.len() {
+            if keep[row] {
+                if fresh {
+                    starts.push(kept);
+                    fresh = false;
+                }
+                match runs.last_mut() {
+                    Some(run) if run.end == row => run.end += 1,
+                    _ => runs.push(row..row + 1),
+                }
+                kept += 1;
+                last_kept = row;
             }
-            states.truncate(next.len());
-            columns.next_states = next;
+            if last[row] {
+                let cut = !keep[row] || row + 1 < keep.len();
+                if cut && !fresh && !terminals[last_kept] {
+                    cuts.push(kept - 1);
+                }
+                fresh = true;
+            }
         }
-        false => {
-            keep_runs(&mut columns.next_states, width, &runs);
-            keep_runs(&mut columns.states, width, &runs);
-        }
+        Kept { runs, starts, cuts }
     }
-    keep_runs(&mut columns.actions, columns.action_dim, &runs);
-    keep_runs(&mut columns.rewards, 1, &runs);
-    keep_runs(&mut columns.terminals, 1, &runs);
-    keep_runs(&mut columns.timeouts, 1, &runs);
-    cuts.into_iter().for_each(|row| columns.timeouts[row] = true);
+
+    /// Keeps the flags of these rows, marks where the log is cut, and sets where episodes begin.
+    pub(crate) fn mark(self, columns: &mut Columns) {
+        keep_runs(&mut columns.terminals, 1, &self.runs);
+        keep_runs(&mut columns.timeouts, 1, &self.runs);
+        self.cuts.into_iter().for_each(|row| columns.timeouts[row] = true);
+        columns.episode_starts = self.starts;
+    }
 }
 
 /// Keeps these rows, in place.

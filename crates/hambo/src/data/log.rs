@@ -101,21 +101,4 @@ impl Log {
         ours.timeouts.extend(other.timeouts);
         ours.episode_starts.extend(other.episode_starts.iter().map(|start| n + start));
     }
-
-    /// Remarks where flags of terminal states look like time limits: every episode ends in one, after equally
-    /// many rows.
-    pub(crate) fn suspect_time_limits(&mut self, flag: &str) {
-        let starts = &self.columns.episode_starts;
-        let ends = starts.iter().skip(1).copied().chain([self.columns.rewards.len()]);
-        let mut lengths = starts.iter().zip(ends).map(|(start, end)| end - start);
-        let count = starts.len();
-        let Some(first) = lengths.next().filter(|_| count > 1) else { return };
-        let terminals = self.columns.terminals.iter().filter(|&&t| t).count();
-        if terminals == count && first > 1 && lengths.all(|l| l == first) {
-            self.notes.push(format!(
-                "`{flag}` ends all {count} episodes after exactly {first} steps: if that is a time limit, give it as \
-                 a timeout, else the model learns that nothing can follow these states"
-            ));
-        }
-    }
 }

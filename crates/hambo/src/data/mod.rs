@@ -12,6 +12,8 @@ mod npy;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
+mod parquet_pages;
 mod read;
 mod split;
 mod standardize;

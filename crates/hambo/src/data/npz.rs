@@ -106,17 +106,12 @@ impl Log {
             }
         }
         archive.note_unused(&mut notes);
-        let flag = terminals.as_ref().map(|(name, _)| *name);
-        if flag.is_none() {
+        if terminals.is_none() {
             notes.push(NO_TERMINALS.into());
         }
         columns.terminals = terminals.map_or_else(|| vec![false; n], |(_, flags)| flags);
         columns.timeouts = timeouts.map(|(_, flags)| flags).unwrap_or_default();
-        let mut log = Log::of_rows(Format::NpzRows, columns, notes);
-        if let Some(flag) = flag {
-            log.suspect_time_limits(flag);
-        }
-        Ok(log)
+        Ok(Log::of_rows(Format::NpzRows, columns, notes))
     }
 }
 

@@ -1,20 +1,35 @@
 //! Parquet: a table in columns, of numbers, flags, and text for the name of an episode.
+//!
+//! The reader beneath reserves as much memory as a file declares. So what it does so for is checked before: the schema
+//! here, pages in [`super::parquet_pages`].
 
 use super::ReadOptions;
-use super::hdf5::{Entry, FREE_BYTES, LARGEST_EXPANSION};
+use super::hdf5::Entry;
 use super::log::{Format, Log};
+use super::parquet_pages::Pages;
 use super::table::Table;
 use crate::{Error, Result};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
-/// Values read at a time, so that what a file declares does not decide how much memory is asked for.
-const BLOCK: usize = 1 << 14;
+/// Numbers held at a time besides those of the table, and rows at the most.
+const BLOCK: usize = 1 << 18;
+const BLOCK_ROWS: usize = 1 << 14;
+/// Numbers that a file may hold for each of its bytes, and besides. One byte can stand for any number of equal values in a
+/// row, but a log of such values tells nothing.
+const NUMBERS_A_BYTE: u64 = 64;
+const FREE_NUMBERS: u64 = 4 << 20;
+/// Bytes of a text, which may be the name of an episode.
+const LONGEST_TEXT: usize = 1000;
+/// Groups of columns within groups at the most.
+const DEEPEST_GROUP: usize = 16;
 
 /// The columns of a Parquet file, each with its number of rows.
 pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
@@ -22,7 +37,7 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
 }
 
 fn columns_of(path: &Path) -> Result<Vec<Entry>> {
-    let reader = open(path)?;
+    let (reader, _) = open(path)?;
     let metadata = reader.metadata().file_metadata();
     let rows = usize::try_from(metadata.num_rows()).unwrap_or(0);
     let columns = metadata.schema_descr().columns().iter();
@@ -42,7 +57,7 @@ impl Log {
     }
 
     fn read_row_groups(path: &Path, options: &ReadOptions) -> Result<Log> {
-        let reader = open(path)?;
+        let (reader, file) = open(path)?;
         let fail = |problem: String| Error::file(path, problem);
         let schema = reader.metadata().file_metadata().schema_descr();
         let header: Vec<String> = schema.columns().iter().map(|c| c.path().string()).collect();
@@ -52,21 +67,42 @@ impl Log {
         if let Some(&place) = used.iter().find(|&&place| schema.column(place).max_rep_level() > 0) {
             return Err(fail(format!("column `{}` holds lists: expected one number a row", header[place])));
         }
+        let size = file.metadata().map_err(|e| Error::io(path, "read", e))?.len();
+        let mut numbers_left = size.saturating_mul(NUMBERS_A_BYTE).saturating_add(FREE_NUMBERS);
         let mut before = 0; // rows of the groups before
-        for group in 0..reader.num_row_groups() {
-            let group = reader.get_row_group(group).map_err(|e| damaged(path, &e))?;
-            let rows = usize::try_from(group.metadata().num_rows())
-                .map_err(|_| fail("a row group of less than no rows: the file is damaged".into()))?;
-            let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); header.len()];
+        for group in reader.metadata().row_groups() {
+            let rows = usize::try_from(group.num_rows()).ok();
+            let numbers = rows.and_then(|rows| (rows as u64).checked_mul(used.len() as u64));
+            let (Some(rows), Some(left)) = (rows, numbers.and_then(|n| numbers_left.checked_sub(n))) else {
+                return Err(fail(format!(
+                    "declares a group of {} rows, more than a file of this size can tell: it is damaged, or hardly a \
+                     value in it differs from others",
+                    group.num_rows()
+                )));
+            };
+            numbers_left = left;
+            let wrong = |place: usize| {
+                let name = &header[place];
+                move |e: ParquetError| fail(format!("column `{name}`: {}", words(&e)))
+            };
+            let mut columns = Vec::new();
             for &place in &used {
-                cells[place] = column(&*group, place, rows)
-                    .map_err(|e| fail(format!("column `{}`: {}", header[place], words(&e))))?;
+                let pages = Pages::new(&file, group.column(place), rows).map_err(wrong(place))?;
+                columns.push((place, get_column_reader(schema.column(place), Box::new(pages))));
             }
-            (0..rows).try_for_each(|i| {
-                let episode = table.places.episode.map(|place| cells[place][i].text());
-                let line = format!("row {}", before + i);
-                table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)
-            })?;
+            let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); header.len()];
+            let block = (BLOCK / used.len().max(1)).clamp(1, BLOCK_ROWS);
+            for start in (0..rows).step_by(block) {
+                let count = block.min(rows - start);
+                for (place, column) in &mut columns {
+                    cells[*place] = next_cells(column, count).map_err(wrong(*place))?;
+                }
+                (0..count).try_for_each(|i| {
+                    let episode = table.places.episode.map(|place| cells[place][i].text());
+                    let line = format!("row {}", before + start + i);
+                    table.push(&line, episode.as_deref(), |place| cells[place][i].number()).map_err(fail)
+                })?;
+            }
             before += rows;
         }
         Ok(table.finish(Format::Parquet))
@@ -106,67 +142,86 @@ impl Cell {
     }
 }
 
-fn open(path: &Path) -> Result<SerializedFileReader<File>> {
-    let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
-    let size = file.metadata().map_err(|e| Error::io(path, "read", e))?.len();
+/// The reader beneath, and the file for its pages.
+fn open(path: &Path) -> Result<(SerializedFileReader<File>, Arc<File>)> {
+    let failed = |e| Error::io(path, "read", e);
+    let mut file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let footer = footer(&mut file, size).map_err(failed)?;
+    if !footer.is_some_and(|footer| Compact(&footer).has_sound_schema()) {
+        return Err(Error::file(path, "a damaged Parquet file: its list of columns makes no sense"));
+    }
+    let pages = Arc::new(file.try_clone().map_err(failed)?);
     let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
-    let most = size.saturating_mul(LARGEST_EXPANSION).saturating_add(FREE_BYTES);
-    let declared =
-        reader.metadata().row_groups().iter().flat_map(|g| g.columns()).try_fold(0u64, |all, c| {
-            let bytes = u64::try_from(c.uncompressed_size()).ok()?;
-            // A column chunk is held in memory as it lies in the file.
-            all.checked_add(bytes).filter(|_| u64::try_from(c.compressed_size()).is_ok_and(|c| c <= size))
-        });
-    match declared {
-        Some(bytes) if bytes <= most => Ok(reader),
-        _ => Err(Error::file(path, "declares more than a file of this size can hold: it is damaged")),
+    // A column chunk is held in memory as it lies in the file.
+    let mut chunks = reader.metadata().row_groups().iter().flat_map(|g| g.columns());
+    match chunks.all(|c| u64::try_from(c.compressed_size()).is_ok_and(|bytes| bytes <= size)) {
+        true => Ok((reader, pages)),
+        false => Err(Error::file(path, "declares more than a file of this size can hold: it is damaged")),
     }
 }
 
-/// All values of a column of a row group.
-fn column(
-    group: &dyn RowGroupReader,
-    place: usize,
-    rows: usize,
-) -> std::result::Result<Vec<Cell>, ParquetError> {
-    match group.get_column_reader(place)? {
-        ColumnReader::BoolColumnReader(r) => cells(r, rows, |v| Cell::Number(f64::from(u8::from(*v)))),
-        ColumnReader::Int32ColumnReader(r) => cells(r, rows, |v| Cell::Number(f64::from(*v))),
-        ColumnReader::Int64ColumnReader(r) => cells(r, rows, |v| Cell::Number(*v as f64)),
-        ColumnReader::FloatColumnReader(r) => cells(r, rows, |v| Cell::Number(f64::from(*v))),
-        ColumnReader::DoubleColumnReader(r) => cells(r, rows, |v| Cell::Number(*v)),
-        ColumnReader::ByteArrayColumnReader(r) => {
-            cells(r, rows, |v| Cell::Text(String::from_utf8_lossy(v.data()).into_owned()))
-        }
+/// What lies before the last eight bytes, which are its length and the name of the format.
+fn footer(file: &mut File, size: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let Some(end) = size.checked_sub(8) else { return Ok(None) };
+    let mut last = [0; 4];
+    file.seek(SeekFrom::Start(end))?;
+    file.read_exact(&mut last)?;
+    let length = u64::from(u32::from_le_bytes(last));
+    let Some(start) = end.checked_sub(length) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    file.rewind()?;
+    Ok(Some(bytes))
+}
+
+/// The next `count` values of a column.
+fn next_cells(column: &mut ColumnReader, count: usize) -> std::result::Result<Vec<Cell>, ParquetError> {
+    match column {
+        ColumnReader::BoolColumnReader(r) => cells(r, count, |v| Ok(Cell::Number(f64::from(u8::from(*v))))),
+        ColumnReader::Int32ColumnReader(r) => cells(r, count, |v| Ok(Cell::Number(f64::from(*v)))),
+        ColumnReader::Int64ColumnReader(r) => cells(r, count, |v| Ok(Cell::Number(*v as f64))),
+        ColumnReader::FloatColumnReader(r) => cells(r, count, |v| Ok(Cell::Number(f64::from(*v)))),
+        ColumnReader::DoubleColumnReader(r) => cells(r, count, |v| Ok(Cell::Number(*v))),
+        ColumnReader::ByteArrayColumnReader(r) => cells(r, count, |v| match v.data().len() {
+            0..=LONGEST_TEXT => Ok(Cell::Text(String::from_utf8_lossy(v.data()).into_owned())),
+            bytes => {
+                Err(ParquetError::General(format!("a text of {bytes} bytes: expected numbers or names")))
+            }
+        }),
         _ => Err(ParquetError::General("expected numbers, flags or text".into())),
     }
 }
 
 fn cells<T: DataType>(
-    mut reader: ColumnReaderImpl<T>,
-    rows: usize,
-    cell: impl Fn(&T::T) -> Cell,
+    reader: &mut ColumnReaderImpl<T>,
+    count: usize,
+    cell: impl Fn(&T::T) -> std::result::Result<Cell, ParquetError>,
 ) -> std::result::Result<Vec<Cell>, ParquetError> {
     let mut all = Vec::new();
-    while all.len() < rows {
+    while all.len() < count {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
-        let wanted = BLOCK.min(rows - all.len());
+        let wanted = count - all.len();
         let (records, present, _) = reader.read_records(wanted, Some(&mut levels), None, &mut values)?;
         if records == 0 {
-            return Err(ParquetError::General(format!("{} rows, {rows} are declared", all.len())));
+            return Err(ParquetError::General("fewer rows than are declared".into()));
         }
         if present == records {
-            all.extend(values.iter().map(&cell));
+            for value in &values {
+                all.push(cell(value)?);
+            }
         } else {
             // A value is there where its level is the deepest.
             let deepest = levels.iter().max().copied().unwrap_or(0).max(1);
             let mut values = values.iter();
-            all.extend(levels.iter().map(|&level| match level == deepest {
-                true => values.next().map_or(Cell::Null, &cell),
-                false => Cell::Null,
-            }));
+            for level in levels {
+                let value = if level == deepest { values.next() } else { None };
+                all.push(value.map_or(Ok(Cell::Null), &cell)?);
+            }
         }
     }
+    all.truncate(count);
     Ok(all)
 }
 
@@ -174,12 +229,132 @@ fn damaged(path: &Path, error: &ParquetError) -> Error {
     Error::file(path, format!("a damaged Parquet file, or one of a kind not known here: {}", words(error)))
 }
 
-/// What the reader says, and the remedy where a codec is not built in.
+/// What the reader says.
 fn words(error: &ParquetError) -> String {
     let text = error.to_string();
-    let text = text.strip_prefix("Parquet error: ").unwrap_or(&text);
-    match text.contains("Disabled feature") {
-        true => format!("{text}; write the file uncompressed or with Snappy"),
-        false => text.to_owned(),
+    text.strip_prefix("Parquet error: ").unwrap_or(&text).to_owned()
+}
+
+/// Bytes in Thrift's compact protocol, in which Parquet describes itself. Nothing is kept of them: they are walked through.
+struct Compact<'a>(&'a [u8]);
+
+impl Compact<'_> {
+    /// Whether the elements of the schema, a list of groups and columns, make one tree.
+    fn has_sound_schema(mut self) -> bool {
+        let mut sound = false;
+        let walked = self.fields(&mut |this, id, kind| match (id, kind) {
+            (2, 9) => {
+                sound = this.is_tree()?;
+                Some(())
+            }
+            _ => this.skip(kind, 0),
+        });
+        sound && walked.is_some()
+    }
+
+    fn is_tree(&mut self) -> Option<bool> {
+        let (elements, kind) = self.list()?;
+        let mut open = vec![1]; // children still missing, of the groups around the next element
+        for _ in 0..elements {
+            let mut children = 0;
+            self.fields(&mut |this, id, kind| match (id, kind) {
+                (5, 5) => this.number().map(|n| children = n),
+                _ => this.skip(kind, 0),
+            })?;
+            match open.last_mut() {
+                Some(missing) if kind == 12 => *missing -= 1,
+                _ => return Some(false),
+            }
+            if children > 0 {
+                open.push(children);
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+            }
+            if children < 0 || open.len() > DEEPEST_GROUP {
+                return Some(false);
+            }
+        }
+        Some(open.is_empty())
+    }
+
+    /// Gives each field of a structure, with its number and kind, to `field`, which has to go past it.
+    fn fields(&mut self, field: &mut dyn FnMut(&mut Self, i64, u8) -> Option<()>) -> Option<()> {
+        let mut id = 0i64;
+        loop {
+            let head = self.byte()?;
+            let kind = head & 15;
+            if kind == 0 {
+                return Some(());
+            }
+            id = match head >> 4 {
+                0 => self.number()?,
+                step => id.checked_add(i64::from(step))?,
+            };
+            field(self, id, kind)?;
+        }
+    }
+
+    fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
+        match kind {
+            _ if depth > 32 => None,
+            1 | 2 => Some(()), // the kind is the value
+            3 => self.byte().map(|_| ()),
+            4..=6 => self.unsigned().map(|_| ()),
+            7 => self.bytes(8),
+            8 => {
+                let length = usize::try_from(self.unsigned()?).ok()?;
+                self.bytes(length)
+            }
+            9 | 10 => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| self.skip(kind.max(3), depth + 1)) // flags in lists have a byte each
+            }
+            11 => {
+                let count = self.unsigned()?;
+                let kinds = if count > 0 { self.byte()? } else { 0 };
+                (0..count).try_for_each(|_| {
+                    self.skip((kinds >> 4).max(3), depth + 1)?;
+                    self.skip((kinds & 15).max(3), depth + 1)
+                })
+            }
+            12 => self.fields(&mut |this, _, kind| this.skip(kind, depth + 1)),
+            13 => self.bytes(16),
+            _ => None,
+        }
+    }
+
+    /// Length and kind of a list.
+    fn list(&mut self) -> Option<(u64, u8)> {
+        let head = self.byte()?;
+        let count = if head >> 4 == 15 { self.unsigned()? } else { u64::from(head >> 4) };
+        Some((count, head & 15))
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        self.unsigned().map(|n| (n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    fn unsigned(&mut self) -> Option<u64> {
+        let mut n = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            n |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return Some(n);
+            }
+        }
+        None
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn bytes(&mut self, n: usize) -> Option<()> {
+        self.0 = self.0.get(n..)?;
+        Some(())
     }
 }

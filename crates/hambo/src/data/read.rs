@@ -77,6 +77,18 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Loaded> {
 
 /// Reads several files as one data set, in this order. Their sizes must agree; their formats need not.
 pub fn read_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Loaded> {
+    let (first, mut all) = read_logs(paths, options)?;
+    if let Some(subsample) = options.subsample {
+        all.subsample(subsample, Stream::new(options.seed).child("subsample"));
+    }
+    all.check(first)
+}
+
+/// All of it, as yet unchecked, with the first of the paths.
+pub(super) fn read_logs<'a, P: AsRef<Path>>(
+    paths: &'a [P],
+    options: &ReadOptions,
+) -> Result<(&'a Path, Log)> {
     let Some((first, others)) = paths.split_first() else {
         return Err(Error::Data("no data file is named".into()));
     };
@@ -108,10 +120,7 @@ pub fn read_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Lo
         all.append(log);
     }
     all.notes = notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
-    if let Some(subsample) = options.subsample {
-        all.subsample(subsample, Stream::new(options.seed).child("subsample"));
-    }
-    all.check(first)
+    Ok((first, all))
 }
 
 /// A remark, with the files that it is about where there are several.
@@ -238,7 +247,7 @@ fn first_line(start: &[u8]) -> Option<&str> {
     line.chars().all(|c| c == '\t' || !c.is_control()).then_some(line)
 }
 
-pub(super) fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
+fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
     let kind = Kind::of(path)?;
     if !options.columns.is_empty() && !matches!(kind, Kind::Csv(_) | Kind::Parquet) {
         return Err(Error::file(

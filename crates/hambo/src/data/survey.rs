@@ -1,7 +1,7 @@
 //! What is in a data set, also in one that cannot be learned from: nothing is refused but what cannot be read.
 
 use super::log::{Format, Loaded, Log};
-use super::read::{locate, read_log};
+use super::read::read_logs;
 use super::{ReadOptions, Transitions};
 use crate::Result;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A data set as it is.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// How the file is laid out.
+    /// How the (first) file is laid out.
     pub format: Format,
     /// Number of transitions.
     pub transitions: usize,
@@ -92,10 +92,10 @@ impl ColumnSurvey {
     }
 }
 
-/// Looks at one data set, named as for [`read`](super::read()).
-pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
+/// Looks at one data set, named as for [`read_all`](super::read_all).
+pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Survey> {
     let options = ReadOptions { keep_not_finite: true, ..options.clone() };
-    let Log { format, columns, notes, rows, finite } = read_log(&locate(path)?, &options)?;
+    let (path, Log { format, columns, mut notes, rows, finite }) = read_logs(paths, &options)?;
     let (n, ds, da) = (columns.rewards.len(), columns.state_dim, columns.action_dim);
     let starts = &columns.episode_starts;
     let ends = starts.iter().skip(1).copied().chain([n]);
@@ -111,6 +111,19 @@ pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
                 (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
             })
             .collect();
+    let terminals = count(&columns.terminals);
+    if let [first, others @ ..] = &episodes[..]
+        && terminals == episodes.len()
+        && first.len() > 1
+        && !others.is_empty()
+        && others.iter().all(|e| e.len() == first.len())
+    {
+        notes.push(format!(
+            "all {terminals} episodes end in a terminal state after exactly {} steps: an evaluation takes that for a time \
+             limit unless a termination is given; flag time limits as timeouts",
+            first.len()
+        ));
+    }
     Ok(Survey {
         format,
         transitions: n,
@@ -120,7 +133,7 @@ pub fn survey(path: &Path, options: &ReadOptions) -> Result<Survey> {
         lengths: Range::of(&lengths),
         returns: Range::of(&returns),
         single_step_episodes: episodes.iter().filter(|e| e.len() == 1).count(),
-        terminals: count(&columns.terminals),
+        terminals,
         timeouts: count(&columns.timeouts),
         columns: surveyed,
         usable: usable(Log { format, columns, notes: Vec::new(), rows, finite }, path),

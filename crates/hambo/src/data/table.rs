@@ -111,10 +111,6 @@ impl Table {
         if places.timeout.is_none() && places.episode.is_none() {
             columns.timeouts.clear(); // unknown, which is not the same as none
         }
-        let mut log = Log::of_rows(format, columns, notes);
-        if let Some(place) = places.terminal {
-            log.suspect_time_limits(&header[place]);
-        }
-        log
+        Log::of_rows(format, columns, notes)
     }
 }

@@ -95,6 +95,15 @@ impl BnnConfig {
         BnnConfig { steps: 30_000, patience: 10_000, ..Default::default() }
     }
 
+    /// Tells the device what will be trained, before there are data: what it has to prepare need not wait for them.
+    pub fn announce(&self, device: &Device) {
+        // Inputs and outputs are not known, and do not matter: the hidden layers are wider.
+        let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
+        if let Ok(shape) = Shape::new(self.particles, widths, self.activation) {
+            device.expect_training(&shape, self.batch);
+        }
+    }
+
     /// Checks every setting against its range.
     pub fn validate(&self) -> Result<()> {
         let positive = |name: &'static str, value: f64, ok: bool| {
@@ -186,6 +195,7 @@ impl Bnn {
         let (seen, ds) = (frame.input_dim(), frame.state_dim());
         let widths = [&[seen], config.hidden.as_slice(), &[2 * ds]].concat();
         let shape = Shape::new(config.particles, widths, config.activation)?;
+        device.expect_training(&shape, config.batch);
         let mut model = Bnn {
             config: BnnConfig {
                 angles: frame.layout.angles.iter().map(|a| a.index).collect(),

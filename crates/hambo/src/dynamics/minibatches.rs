@@ -7,7 +7,7 @@ use crate::rng::{Stream, uniform_indices};
 const SHARE: f64 = 0.5;
 
 /// Rows drawn with replacement, the same wherever they are kept.
-pub(super) struct Minibatches {
+pub(crate) struct Minibatches {
     rows: usize,
     widths: [usize; 2],
     kept: Kept,
@@ -31,7 +31,8 @@ impl Minibatches {
         Self::keep(device, all, widths, batch, fits)
     }
 
-    fn keep(device: &Device, all: [Vec<f32>; 2], widths: [usize; 2], batch: usize, there: bool) -> Self {
+    /// The same with all rows on the device, or on the host.
+    pub fn keep(device: &Device, all: [Vec<f32>; 2], widths: [usize; 2], batch: usize, there: bool) -> Self {
         Minibatches {
             rows: all[0].len() / widths[0],
             widths,

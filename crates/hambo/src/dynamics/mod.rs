@@ -5,7 +5,7 @@ pub mod calibration;
 mod frame;
 pub mod gp;
 mod layout;
-mod minibatches;
+pub(crate) mod minibatches;
 mod model_files;
 
 pub use bnn::{Bnn, BnnConfig, FitReport};

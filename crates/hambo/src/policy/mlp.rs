@@ -137,10 +137,15 @@ impl Mlp {
         self.with_working(device, rows, |working| {
             let Working { network, bounds: [low, high], normal, .. } = working;
             let input = self.normalised(device, states, normal);
-            network.infer(device, Input::Shared(input), rows, actions);
+            let (Ensemble { shape, params }, input) = (network, Input::Shared(input));
             match self.output {
-                Output::Clip => device.clamp(low, high, actions),
-                Output::Tanh { limit } => device.squash_to_bounds(low, high, limit, actions),
+                Output::Clip => {
+                    device.infer(shape, params, input, rows, actions);
+                    device.clamp(low, high, actions);
+                }
+                Output::Tanh { limit } => {
+                    device.infer_within(shape, params, input, rows, ([low, high], limit), actions);
+                }
             }
         });
     }

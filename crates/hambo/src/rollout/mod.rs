@@ -8,7 +8,7 @@ mod choice;
 pub use choice::Chooser;
 
 use crate::checkpoint::Arrays;
-use crate::compute::{Buffer, Counter, Device, Input, Shift, Status, Step};
+use crate::compute::{Buffer, Counter, Device, Input, Status, Step, Travel, Way};
 use crate::dynamics::{Dynamics, Frame};
 use crate::expression::Program;
 use crate::hallucination::{ConfidenceSet, Continuous};
@@ -437,49 +437,41 @@ impl<'a> Rollout<'a> {
             Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.members()),
             _ => (Input::Shared(&self.inputs), self.rows),
         };
-        model.infer(device, input, rows, &mut self.outputs);
-        match self.propagation {
-            Propagation::Shifted(Continuous { networks, .. }) => device.beside(|| {
+        let mut predict = || model.infer(device, input, rows, &mut self.outputs);
+        // The adversary's networks are few: they go first, and the model's find room beside them.
+        match (self.propagation, &mut self.exploration) {
+            (Propagation::Shifted(Continuous { networks, .. }), _) => {
                 let rows = self.rows / networks.shape.members;
-                networks.infer(device, Input::PerMember(&self.inputs), rows, &mut self.shifts);
-            }),
-            Propagation::Explored(explorer) => {
-                if let Some(exploration) = &mut self.exploration {
-                    device.beside(|| exploration.see(device, explorer.actor, &self.inputs));
-                }
+                let input = Input::PerMember(&self.inputs);
+                device.sparingly(|| networks.infer(device, input, rows, &mut self.shifts));
+                device.beside(predict);
             }
-            _ => {}
+            (Propagation::Explored(explorer), Some(exploration)) => {
+                device.sparingly(|| exploration.see(device, explorer.actor, &self.inputs));
+                device.beside(predict);
+            }
+            _ => predict(),
         }
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
-        if !matches!(self.propagation, Propagation::Mean) {
-            device.normals(noise_stream(stream), &self.time, &mut self.noise);
-        }
-        let noise = &self.noise;
-        let step = match self.propagation {
-            Propagation::Mean => Step::Mean,
-            Propagation::Moments => Step::Moments { noise },
+        let way = match self.propagation {
+            Propagation::Mean => Way::Mean,
+            Propagation::Moments => Way::Moments,
             Propagation::DrawEveryStep => {
-                device.uniform_indices(
-                    stream.child("member"),
-                    &self.time,
-                    model.members(),
-                    &mut self.members,
-                );
-                Step::Chosen { members: &self.members, noise }
+                let members = &mut self.members;
+                device.uniform_indices(stream.child("member"), &self.time, model.members(), members);
+                Way::Chosen(members)
             }
-            Propagation::EachMember => Step::Own { noise },
-            Propagation::Shifted(adversary) => {
-                device.scale_columns(&self.reach, &mut self.shifts);
-                Step::Shifted(Shift { amount: &self.shifts, power: adversary.set.power, noise })
+            Propagation::EachMember => Way::Own,
+            Propagation::Shifted(Continuous { set, .. }) => {
+                Way::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
             }
-            Propagation::Explored(explorer) => {
+            Propagation::Explored(Explorer { set, .. }) => {
                 if let Some(exploration) = &mut self.exploration {
                     exploration.draw(device, stream, &self.time);
                     device.copy(&exploration.choices, &mut self.shifts);
                 }
-                device.scale_columns(&self.reach, &mut self.shifts);
-                Step::Shifted(Shift { amount: &self.shifts, power: explorer.set.power, noise })
+                Way::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
             }
             Propagation::Chosen(chooser) => {
                 if let Some(choice) = &mut self.choice {
@@ -493,27 +485,33 @@ impl<'a> Rollout<'a> {
                     };
                     choice.choose(self.world, chooser, &now, (stream, &self.time), &mut self.members);
                 }
-                Step::Chosen { members: &self.members, noise }
+                Way::Chosen(&self.members)
             }
         };
-        self.world.propagate(&step, &self.outputs, &self.states, &mut self.senses, &mut self.next);
-
-        device.evaluate(&self.world.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
-        let ended = self.world.termination.as_ref().map(|termination| {
-            device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
-            &self.ended
+        let views = &model.frame().views;
+        device.travel(Travel {
+            head: model.head(),
+            members: model.members(),
+            outputs: &self.outputs,
+            way,
+            luck: noise_stream(stream),
+            noise: &mut self.noise,
+            units: &self.world.units_out,
+            relative: model.frame().relative(),
+            settled: views.settled.as_ref().map(|settled| (settled, &mut self.senses.settled)),
+            reward: &self.world.reward,
+            termination: self.world.termination.as_ref(),
+            discounts: &self.world.discounts,
+            time: &mut self.time,
+            states: &mut self.states,
+            actions: &self.actions,
+            next: &mut self.next,
+            rewards: &mut self.rewards,
+            ended: &mut self.ended,
+            returns: &mut self.returns,
+            lowest: &mut self.lowest,
+            status: &mut self.status,
         });
-        device.account(
-            (&self.world.discounts, &self.time),
-            &self.rewards,
-            ended,
-            &mut self.states,
-            &self.next,
-            &mut self.returns,
-            &mut self.lowest,
-            &mut self.status,
-        );
-        device.advance(&mut self.time);
     }
 
     /// From here on the adversary does nothing: η = 0, or a particle drawn at every step.

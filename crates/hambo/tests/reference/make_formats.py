@@ -154,3 +154,14 @@ table = pyarrow.table(
 pyarrow.parquet.write_table(table, "usual_names.parquet", row_group_size=20)
 table = pyarrow.table({"s0": [0.0, None, 1.0], "a0": [1, 2, 3], "reward": [0, 0, 0]})
 pyarrow.parquet.write_table(table, "missing_value.parquet", compression="none")
+n = 12
+table = pyarrow.table({
+    "episode": ["one"] * 6 + ["two"] * 6,
+    "s0": np.arange(n, dtype=np.float32), "a0": np.ones(n, np.float32), "reward": np.zeros(n, np.float32),
+})
+for name, options in {
+    "text_episodes": {"data_page_version": "2.0"},
+    "gzip": {"compression": "gzip"},
+    "delta_text": {"use_dictionary": False, "column_encoding": {"episode": "DELTA_BYTE_ARRAY"}},
+}.items():
+    pyarrow.parquet.write_table(table, f"{name}.parquet", write_statistics=False, store_schema=False, **options)

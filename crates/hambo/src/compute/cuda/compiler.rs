@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 const PLACE: &str = "HAMBO_NVRTC";
 const NAMES: [&str; 4] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"];
 
+/// First version with an option that leaves out parts of the language.
+const MINIMAL: [c_int; 2] = [12, 4];
+
 type Program = *mut c_void;
 
 /// NVRTC and the folder of what it compiled before.
@@ -48,6 +51,9 @@ impl Compiler {
     pub fn compile(&self, name: &str, source: &str, defines: &[(&str, u32)]) -> Result<Vec<u8>> {
         let mut options =
             vec![self.architecture.clone(), "--std=c++17".to_owned(), "-default-device".to_owned()];
+        if self.version >= MINIMAL {
+            options.push("--minimal".to_owned()); // without what this code does not use
+        }
         options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         let key = sha256_of(format!("{:?} {options:?}\n{source}", self.version).as_bytes());
         let kept = self.cache.as_ref().map(|folder| folder.join(format!("{name}-{}.cubin", &key[..16])));

@@ -1,73 +1,14 @@
-//! Starts the kernels of `kernels.cu`, all but those of optimisers, policies that draw, and reinforcement learning.
+//! Starts the kernels of `moving.cu`, `heads.cu`, `trajectories.cu` and `programs.cu`.
 
 use super::{Argument, Cuda, Grid, Memory, launch, lock};
 use crate::compute::{Gaussian, Power, Shift, Step};
 use crate::expression::{Input, Instruction, Program};
 use std::sync::Arc;
 
-/// All kernels of `kernels.cu`.
-pub(super) const NAMES: &[&str] = &[
-    "uniform_indices",
-    "normals",
-    "advance",
-    "fill_at",
-    "load_at",
-    "store_at",
-    "gather",
-    "join",
-    "add",
-    "scale_columns",
-    "sum_parts",
-    "polyak",
-    "adam",
-    "svgd_weights",
-    "svgd_alone",
-    "svgd_direction",
-    "svgd_adam_1",
-    "svgd_adam_2",
-    "svgd_adam_3",
-    "svgd_adam_4",
-    "svgd_adam_5",
-    "svgd_adam_6",
-    "svgd_adam_7",
-    "svgd_adam_8",
-    "clip_norm",
-    "gaussian_nll",
-    "moments",
-    "standardize",
-    "standardize_gradient",
-    "propagate",
-    "shift_gradient",
-    "account",
-    "still_running",
-    "clamp",
-    "clamp_gradient",
-    "normalize",
-    "normalize_gradient",
-    "squash_to_bounds",
-    "squash_to_bounds_gradient",
-    "evaluate",
-    "evaluate_gradient",
-    "squash",
-    "squash_gradient",
-    "td_target",
-    "squared_error",
-    "actor_loss",
-    "temperature_gradient",
-    "choose",
-    "look_ahead",
-    "double_q_target",
-    "choice_error",
-    "add_scaled_columns",
-    "deviate_by_logs",
-    "deviate_by_logs_gradient",
-    "deviate_by_features",
-];
-
 /// Most parts in which a sum is taken, and most members that have one.
 pub(super) const MOST_PARTS: usize = 256;
 pub(super) const MOST_MEMBERS: usize = 1024;
-/// Longest tape that a thread has room for, as in `kernels.cu`.
+/// Longest tape that a thread has room for, as in `programs.cu`.
 const LONGEST_TAPE: usize = 256;
 
 #[repr(C)]
@@ -75,14 +16,26 @@ struct Rows {
     values: [u64; 3],
     widths: [u32; 3],
 }
-// SAFETY: the same fields in the same order as in `kernels.cu`.
+// SAFETY: the same fields in the same order as in `programs.cu`.
 unsafe impl Argument for Rows {}
 
 /// A program on the device.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Tape {
-    instructions: Memory,
+    instructions: u64,
+    outputs: u64,
     length: u32,
-    outputs: Memory,
+    width: u32,
+}
+// SAFETY: as above.
+unsafe impl Argument for Tape {}
+
+/// The same with the memory that it lies in.
+pub(super) struct KeptTape {
+    tape: Tape,
+    _instructions: Memory,
+    _outputs: Memory,
 }
 
 impl Memory {
@@ -430,27 +383,31 @@ impl Cuda {
         launch!(self, kernel, Grid::over(n), n as u32, d_values, values, width, low, high, limit);
     }
 
-    /// Calls `with` with the program as it lies on the device.
-    fn with_tape(self: &Arc<Self>, program: &Program, with: impl FnOnce(&Tape)) {
-        if program.instructions().len() > LONGEST_TAPE {
-            return self.fail(format!(
-                "\"{program}\" has {} instructions, and a GPU takes {LONGEST_TAPE}; use --device cpu",
-                program.instructions().len()
+    /// The program as it lies on the device, where it stays.
+    pub(super) fn tape(self: &Arc<Self>, program: &Program) -> Option<Tape> {
+        let length = program.instructions().len();
+        if length > LONGEST_TAPE {
+            self.fail(format!(
+                "\"{program}\" has {length} instructions, and a GPU takes {LONGEST_TAPE}; use --device cpu"
             ));
+            return None;
         }
         let mut tapes = lock(&self.tapes);
-        let tape = tapes
+        let kept = tapes
             .entry(format!("{:?} {:?}", program.instructions(), program.outputs()))
             .or_insert_with(|| {
                 let instructions: Vec<u32> = program.instructions().iter().flat_map(encode).collect();
                 let outputs: Vec<u32> = program.outputs().iter().map(|&i| i as u32).collect();
-                Tape {
-                    length: program.instructions().len() as u32,
-                    instructions: self.upload(&instructions),
-                    outputs: self.upload(&outputs),
-                }
+                let (instructions, outputs) = (self.upload(&instructions), self.upload(&outputs));
+                let tape = Tape {
+                    instructions: instructions.address,
+                    outputs: outputs.address,
+                    length: length as u32,
+                    width: program.outputs().len() as u32,
+                };
+                KeptTape { tape, _instructions: instructions, _outputs: outputs }
             });
-        with(tape);
+        Some(kept.tape)
     }
 
     pub fn evaluate(
@@ -461,23 +418,17 @@ impl Cuda {
         next: &Memory,
         out: &Memory,
     ) {
-        let inputs = [states, actions, next];
-        let width = program.outputs().len();
-        let rows = out.words() / width;
-        self.with_tape(program, |tape| {
-            launch!(
-                self,
-                "evaluate",
-                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
-                rows as u32,
-                tape.instructions.address,
-                tape.length,
-                tape.outputs.address,
-                width as u32,
-                row_views(inputs, rows),
-                out.address
-            );
-        });
+        let Some(tape) = self.tape(program) else { return };
+        let rows = out.words() / program.outputs().len();
+        launch!(
+            self,
+            "evaluate",
+            Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+            rows as u32,
+            tape,
+            row_views([states, actions, next], rows),
+            out.address
+        );
     }
 
     pub fn evaluate_gradient(
@@ -487,30 +438,25 @@ impl Cuda {
         d_out: &Memory,
         gradients: [&Memory; 3],
     ) {
-        let width = program.outputs().len();
-        let rows = d_out.words() / width;
+        let Some(tape) = self.tape(program) else { return };
+        let rows = d_out.words() / program.outputs().len();
         let [d_states, d_actions, d_next] = gradients.map(|g| g.address);
-        self.with_tape(program, |tape| {
-            launch!(
-                self,
-                "evaluate_gradient",
-                Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
-                rows as u32,
-                tape.instructions.address,
-                tape.length,
-                tape.outputs.address,
-                width as u32,
-                row_views(inputs, rows),
-                d_out.address,
-                d_states,
-                d_actions,
-                d_next
-            );
-        });
+        launch!(
+            self,
+            "evaluate_gradient",
+            Grid { threads: 64, blocks: [rows.div_ceil(64) as u32, 1, 1], shared: 0 },
+            rows as u32,
+            tape,
+            row_views(inputs, rows),
+            d_out.address,
+            d_states,
+            d_actions,
+            d_next
+        );
     }
 }
 
-fn power(power: Power) -> u32 {
+pub(super) fn power(power: Power) -> u32 {
     u32::from(power == Power::Variance)
 }
 
@@ -518,7 +464,7 @@ fn row_views(inputs: [&Memory; 3], rows: usize) -> Rows {
     Rows { values: inputs.map(|i| i.address), widths: inputs.map(|i| (i.words() / rows.max(1)) as u32) }
 }
 
-/// An instruction as `kernels.cu` reads it; the enumerations there have the order of those here.
+/// An instruction as `programs.cu` reads it; the enumerations there have the order of those here.
 fn encode(instruction: &Instruction) -> [u32; 5] {
     match *instruction {
         Instruction::Constant(value) => [0, 0, value.to_bits(), 0, 0],

@@ -1,7 +1,8 @@
 // Ensembles of MLPs on tensor cores: a block takes 16·TILES rows of one member through all layers without leaving
 // the processor; weights stream from the second-level cache straight into registers.
 //
-// Compiled for each TILES, for PRECISE and WIDTH as in products.cu, and for the PITCH of pairs of rows in shared memory.
+// Compiled for each of the two directions (BACKWARD), for each TILES, for PRECISE and WIDTH as in products.cu, and for the
+// PITCH of pairs of rows in shared memory.
 //
 // Few warps hide little, so what counts is the number of instructions beside the products. Rows g and g + 8 of a tile lie
 // in shared memory number by number beside each other, as the tensor core takes them.
@@ -227,13 +228,31 @@ __device__ __forceinline__ void pad(float *x, u32 columns) {
     for (u32 i = threadIdx.x; i < ROWS * gap; i += THREADS) x[place(i / gap, columns + i % gap)] = 0.0f;
 }
 
+// What the outputs are taken into by tanh, column by column, having been limited to ±limit; low = 0: they are not.
+struct Bounds {
+    const float *low, *high;
+    float limit;
+};
+
+__device__ __forceinline__ float within(const Bounds &bounds, u32 c, float x) {
+    x = x < -bounds.limit ? -bounds.limit : x; // comparisons keep NaN
+    x = x > bounds.limit ? bounds.limit : x;
+    return bounds.low[c] + 0.5f * (squashed(x) + 1.0f) * (bounds.high[c] - bounds.low[c]);
+}
+
 // Rows of x, rows of y, parts of narrow products.
 extern __shared__ __align__(16) float shared[];
 
-// All members' activations where asked for, those of the last layer always. It may run beside the kernel before it, if
-// neither needs what the other one writes.
-extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers, u32 beside) {
-    if (!beside) in_order();
+#if !BACKWARD
+// When a pass waits for the kernel before it: first of all, as other kernels do; when weights are on their way, which that
+// kernel must leave as they are; or last of all, running beside it, if neither needs what the other one writes.
+enum { FIRST, AFTER_WEIGHTS, BESIDE };
+
+// All members' activations where asked for, those of the last layer always; within bounds where there are at most 32
+// columns.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers, u32 order, const __grid_constant__ Bounds bounds) {
+    if (order == FIRST) in_order();
+    if (order == BESIDE) let_next_come();
     const u32 member = blockIdx.y, first = blockIdx.x * ROWS, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const float *params = net.params + (u64)member * net.stride;
     float *x = shared, *y = shared + 8 * TILES * PITCH, *partial = shared + 16 * TILES * PITCH;
@@ -241,6 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
     const u64 origin = (u64)member * net.rows + first;
     Weights<false> weights;
     if (ONE_PART && top > 1) weights.begin(params + net.offsets[1], threadIdx.x / 32 * 32);
+    if (order == AFTER_WEIGHTS) in_order();
     input += member * input_stride;
     EACH_ELEMENT(row, c, inputs)
         x[place(row, c)] = first + row < net.rows ? operand(input[(u64)(first + row) * inputs + c]) : 0.0f;
@@ -254,7 +274,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
         const u32 activation = l == top ? net.output : net.hidden;
         float *to = layers.at[l];
         auto one = [&](u32 row, u32 c, float sum) {
-            const float value = activate(activation, sum + bias[c]);
+            float value = activate(activation, sum + bias[c]);
+            if (l == top && bounds.low) value = within(bounds, c, value);
             if (to && first + row < net.rows) to[(origin + row) * out + c] = value;
             return operand(value);
         };
@@ -302,9 +323,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
         if (end == top) break;
         for (u32 l = 1; l < top; l++) layer(l, Is<WIDTH != 0>());
     }
-    if (beside) in_order();
+    if (order == BESIDE) wait_for_last();
 }
-
+#else
 // From dL/d(output) in the last of `deltas` to dL/d(sum) of every layer, each kept where `keep` says so, and to
 // dL/d(input) where there is room for it.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_backward(const __grid_constant__ Net net, const __grid_constant__ Layers layers, const __grid_constant__ Layers deltas, float *d_input, u32 keep) {
@@ -399,3 +420,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_backward(const __gr
         for (u32 l = top; l-- > 1;) layer(l, Is<WIDTH != 0>());
     }
 }
+#endif

@@ -1,10 +1,10 @@
 //! Forward and backward passes of an ensemble of MLPs, see `mlp.cu`.
 
-use super::{Argument, Cuda, Grid, Kernel, Memory, Source, launch, lock};
+use super::optimise::FUSED;
+use super::{Argument, Cuda, Grid, Kernel, Last, Memory, Source, launch, lock};
 use crate::compute::shape::{Activation, Shape};
 use crate::compute::{Buffer, Input};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// As in `mlp.cu`.
 #[repr(C)]
@@ -27,16 +27,35 @@ struct Layers([u64; Shape::DEEPEST]);
 // SAFETY: as above.
 unsafe impl Argument for Layers {}
 
+#[repr(C)]
+struct Bounds {
+    low: u64,
+    high: u64,
+    limit: f32,
+}
+// SAFETY: as above.
+unsafe impl Argument for Bounds {}
+
+/// When a pass waits for the kernel before it, as in `mlp.cu`.
+#[derive(Clone, Copy)]
+enum Order {
+    First,
+    AfterWeights,
+    Beside,
+}
+
+/// Columns of a last layer that can keep within bounds by themselves.
+const MOST_BOUNDED: usize = 32;
 /// Most rows of a block, in units of 16.
-const MOST_TILES: u32 = 4;
+pub(super) const MOST_TILES: u32 = 4;
 const THREADS: u32 = 256;
 /// Least rows of a batch that are worth a part of their own where weight gradients are summed up.
 const ROWS_OF_A_PART: u32 = 256;
 
 impl Net {
-    fn new(shape: &Shape, params: &Memory, rows: usize) -> Self {
+    fn new(shape: &Shape, params: u64, rows: usize) -> Self {
         let mut net = Net {
-            params: params.address,
+            params,
             stride: shape.stride() as u32,
             members: shape.members as u32,
             rows: rows as u32,
@@ -70,19 +89,22 @@ impl Net {
         }
     }
 
-    /// A kernel of `mlp.cu`, and so many rows a block that all blocks run at once, if that is possible.
-    fn pass(&self, gpu: &Cuda, name: &'static str, precise: bool) -> Option<(Kernel, Grid)> {
+    /// A kernel of `mlp.cu`, and so many rows a block that all blocks run at once, if that is possible; as many as possible
+    /// where few blocks are wanted.
+    fn pass(&self, gpu: &Cuda, backward: bool, precise: bool) -> Option<(Kernel, Grid)> {
         // Rows before and after a layer, and the parts of narrow products.
         let shared = |tiles: u32| 4 * 16 * tiles * (self.pitch() + THREADS);
         let blocks = |tiles: u32| self.rows.div_ceil(16 * tiles);
         let fits = |&tiles: &u32| shared(tiles) <= gpu.shared;
-        let one_wave = |&tiles: &u32| blocks(tiles) * self.members <= gpu.multiprocessors;
+        let few = lock(&gpu.turn).few;
+        let one_wave = |&tiles: &u32| !few && blocks(tiles) * self.members <= gpu.multiprocessors;
         let choices = || 1..=MOST_TILES;
         let Some(tiles) = choices().filter(fits).find(one_wave).or_else(|| choices().rfind(fits)) else {
             gpu.fail(format!("{}: networks of this width do not fit into its shared memory", gpu.name()));
             return None;
         };
-        let source = Source::Passes { tiles, precise, width: self.width(), pitch: self.pitch() };
+        let source = Source::Passes { backward, tiles, precise, width: self.width(), pitch: self.pitch() };
+        let name = if backward { "mlp_backward" } else { "mlp_forward" };
         let grid = Grid { blocks: [blocks(tiles), self.members, 1], threads: THREADS, shared: shared(tiles) };
         Some((Kernel { name, source }, grid))
     }
@@ -107,9 +129,27 @@ impl Cuda {
         output: &Memory,
         precise: bool,
     ) {
-        let mut layers = Layers([0; Shape::DEEPEST]);
-        layers.0[shape.depth() - 1] = output.address;
-        self.through(shape, params, input, rows, layers, precise);
+        self.through(shape, params, input, rows, last(shape, output), None, precise);
+    }
+
+    /// The same, taken into bounds by tanh.
+    #[allow(clippy::too_many_arguments)]
+    pub fn infer_within(
+        &self,
+        shape: &Shape,
+        params: &Memory,
+        input: Input<'_, Memory>,
+        rows: usize,
+        ([low, high], limit): ([&Memory; 2], f32),
+        output: &Memory,
+        precise: bool,
+    ) {
+        if shape.outputs() > MOST_BOUNDED {
+            self.infer(shape, params, input, rows, output, precise);
+            return self.squash_to_bounds(low, high, limit, output);
+        }
+        let bounds = Bounds { low: low.address, high: high.address, limit };
+        self.through(shape, params, input, rows, last(shape, output), Some(bounds), precise);
     }
 
     /// All members' activations.
@@ -122,9 +162,10 @@ impl Cuda {
         activations: &[Buffer],
         precise: bool,
     ) {
-        self.through(shape, params, input, rows, addresses(activations), precise);
+        self.through(shape, params, input, rows, addresses(activations), None, precise);
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn through(
         &self,
         shape: &Shape,
@@ -132,12 +173,39 @@ impl Cuda {
         input: Input<'_, Memory>,
         rows: usize,
         layers: Layers,
+        bounds: Option<Bounds>,
         precise: bool,
     ) {
-        let net = Net::new(shape, params, rows);
-        let Some((kernel, grid)) = net.pass(self, "mlp_forward", precise) else { return };
+        let net = Net::new(shape, params.address, rows);
+        let Some((kernel, grid)) = net.pass(self, false, precise) else { return };
         let (input, stride) = place(input, shape, rows);
-        launch!(self, kernel, grid, net, input, stride, layers, u32::from(self.beside.load(Relaxed)));
+        let turn = *lock(&self.turn);
+        let order = match turn.last {
+            Last::Beside => Order::First,
+            _ if turn.beside => Order::Beside,
+            Last::Writer => Order::First,
+            Last::Other => Order::AfterWeights,
+        };
+        let bounds = bounds.unwrap_or(Bounds { low: 0, high: 0, limit: 0.0 });
+        launch!(self, kernel, grid, net, input, stride, layers, order as u32, bounds);
+        if let Order::Beside = order {
+            lock(&self.turn).last = Last::Beside;
+        }
+    }
+
+    /// Begins to compile what it takes to train networks of that shape and to look at them.
+    pub fn expect_training(&self, shape: &Shape, rows: usize, precise: bool) {
+        let net = Net::new(shape, 0, rows);
+        let mut sources = Vec::new();
+        for precise in [false, precise] {
+            let Some((Kernel { source, .. }, _)) = net.pass(self, false, precise) else { return };
+            sources.push(source);
+            sources.extend(source.companions());
+        }
+        if shape.members <= FUSED {
+            sources.push(Source::Stein { particles: shape.members as u32 });
+        }
+        self.expect(sources);
     }
 
     /// Back-propagation, see [`crate::compute::Device::backward`].
@@ -152,8 +220,8 @@ impl Cuda {
         (gradient, d_input): (Option<&Memory>, Option<&Memory>),
         precise: bool,
     ) {
-        let net = Net::new(shape, params, rows);
-        let Some((kernel, grid)) = net.pass(self, "mlp_backward", precise) else { return };
+        let net = Net::new(shape, params.address, rows);
+        let Some((kernel, grid)) = net.pass(self, true, precise) else { return };
         let (layers, deltas) = (addresses(activations), addresses(deltas));
         let d_input = d_input.map_or(0, |d| d.address);
         launch!(self, kernel, grid, net, layers, deltas, d_input, u32::from(gradient.is_some()));
@@ -197,6 +265,13 @@ fn place(input: Input<'_, Memory>, shape: &Shape, rows: usize) -> (u64, u64) {
         Input::Shared(memory) => (memory.address, 0),
         Input::PerMember(memory) => (memory.address, (rows * shape.inputs()) as u64),
     }
+}
+
+/// Only the last layer is kept.
+fn last(shape: &Shape, output: &Memory) -> Layers {
+    let mut layers = Layers([0; Shape::DEEPEST]);
+    layers.0[shape.depth() - 1] = output.address;
+    layers
 }
 
 fn addresses(of: &[Buffer]) -> Layers {

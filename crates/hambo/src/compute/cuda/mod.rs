@@ -3,20 +3,23 @@
 //! Calls return before the work is done. What fails is remembered, and nothing runs after it, until
 //! [`Cuda::check`] reports it: results are never taken from a device that has a problem.
 
+mod ahead;
 mod compiler;
 mod elementwise;
+mod floor;
 mod mlp;
 mod optimise;
 mod rl;
 mod sampling;
+mod travel;
 
 use crate::{Error, Result};
+pub(crate) use ahead::Ahead;
 use compiler::Compiler;
 use cudarc::driver::{result, sys};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Smallest compute capability with tensor cores for TF32.
 const CAPABILITY: [i32; 2] = [8, 0];
@@ -30,8 +33,15 @@ const LIMIT: &str = "HAMBO_GPU_MEMORY";
 /// Bytes from which on it is asked whether they are free.
 const LARGE: usize = 1 << 20;
 
-const KERNELS: &str = concat!(include_str!("common.cu"), include_str!("kernels.cu"));
+/// A file of kernels that are not products, with what all of them share.
+macro_rules! kernels {
+    ($file:literal) => {
+        concat!(include_str!("common.cu"), include_str!("shared.cu"), include_str!($file))
+    };
+}
+const STEIN: &str = kernels!("stein.cu");
 const PASSES: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("mlp.cu"));
+const FLOOR: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("floor.cu"));
 const WEIGHTS: &str =
     concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("weights.cu"));
 
@@ -48,9 +58,10 @@ pub(crate) struct Cuda {
     pool: sys::CUmemoryPool,
     /// Bytes that may be used at most.
     limit: u64,
-    compiler: Compiler,
+    /// What compiles. Not held here: what this holds may hold this, and would never end.
+    ahead: Weak<Ahead>,
     functions: Mutex<HashMap<Kernel, sys::CUfunction>>,
-    tapes: Mutex<HashMap<String, elementwise::Tape>>,
+    tapes: Mutex<HashMap<String, elementwise::KeptTape>>,
     /// Zeros with which blocks find out which of them is the last, and room for what each of them sums up.
     tickets: u64,
     partials: u64,
@@ -58,8 +69,7 @@ pub(crate) struct Cuda {
     svgd: Mutex<Option<optimise::SvgdRoom>>,
     /// Gradients of parts of a batch.
     gradients: Mutex<Option<Memory>>,
-    /// Whether the next networks may run beside the kernel before them.
-    beside: AtomicBool,
+    turn: Mutex<Turn>,
     problem: Mutex<Option<String>>,
 }
 
@@ -75,13 +85,81 @@ pub(super) struct Kernel {
     source: Source,
 }
 
+/// A file of kernels that are not products. Each is compiled for itself, since together they would take four times as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Section {
+    Moving,
+    Optimisers,
+    Heads,
+    Trajectories,
+    Programs,
+    Rl,
+}
+
+impl Section {
+    const ALL: [Section; 6] = [
+        Section::Moving,
+        Section::Optimisers,
+        Section::Heads,
+        Section::Trajectories,
+        Section::Programs,
+        Section::Rl,
+    ];
+
+    fn source(self) -> &'static str {
+        match self {
+            Section::Moving => kernels!("moving.cu"),
+            Section::Optimisers => kernels!("optimisers.cu"),
+            Section::Heads => kernels!("heads.cu"),
+            Section::Trajectories => kernels!("trajectories.cu"),
+            Section::Programs => kernels!("programs.cu"),
+            Section::Rl => kernels!("rl.cu"),
+        }
+    }
+
+    /// Names of its kernels.
+    fn kernels(self) -> impl Iterator<Item = &'static str> {
+        self.source().split("\nKERNEL ").skip(1).filter_map(|text| text.split('(').next())
+    }
+}
+
+/// How the next pass through networks stands to the kernel before it.
+#[derive(Clone, Copy)]
+struct Turn {
+    last: Last,
+    /// It may run beside that kernel.
+    beside: bool,
+    /// It takes as few blocks as it can.
+    few: bool,
+}
+
+/// What was started last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// A pass that may have been started before the kernel before it had ended.
+    Beside,
+    /// A kernel that may write networks' parameters.
+    Writer,
+    /// Any other, which was started when all before it had ended.
+    Other,
+}
+
 /// A source, and what it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
-    /// `kernels.cu`
-    Kernels,
+    /// Kernels that are not products.
+    Kernels(Section),
+    /// `stein.cu`
+    Stein {
+        /// Number of networks.
+        particles: u32,
+    },
+    /// `floor.cu`
+    Floor,
     /// `mlp.cu`
     Passes {
+        /// Which of the two kernels.
+        backward: bool,
         /// Rows of a block in units of 16.
         tiles: u32,
         /// Whether products are as good as f32.
@@ -98,6 +176,53 @@ pub(super) enum Source {
         /// As above.
         width: u32,
     },
+}
+
+impl Source {
+    /// What is likely to be asked for, too, once this is: passes of the same networks on more rows and fewer and, where
+    /// arithmetic is that of training, on the way back.
+    fn companions(self) -> Vec<Source> {
+        let Source::Passes { backward: false, tiles, precise, width, pitch } = self else { return vec![] };
+        if width == 0 {
+            return vec![];
+        }
+        let pass = |backward, tiles| Source::Passes { backward, tiles, precise, width, pitch };
+        let mut likely: Vec<Source> =
+            (1..=mlp::MOST_TILES).filter(|&t| t != tiles).map(|t| pass(false, t)).collect();
+        if !precise {
+            likely.extend([pass(true, tiles), Source::Weights { precise, width }]);
+        }
+        likely
+    }
+
+    /// Whether its kernels may write networks' parameters.
+    fn writes_parameters(self) -> bool {
+        matches!(self, Source::Kernels(Section::Moving | Section::Optimisers) | Source::Stein { .. })
+    }
+
+    fn compile(self, compiler: &Compiler) -> Result<Vec<u8>> {
+        match self {
+            Source::Kernels(section) => {
+                compiler.compile(&format!("{section:?}").to_lowercase(), section.source(), &[])
+            }
+            Source::Stein { particles } => compiler.compile("stein", STEIN, &[("PARTICLES", particles)]),
+            Source::Floor => compiler.compile("floor", FLOOR, &[("PRECISE", 0)]),
+            Source::Passes { backward, tiles, precise, width, pitch } => {
+                let (backward, precise) = (backward.into(), precise.into());
+                let defines = [
+                    ("BACKWARD", backward),
+                    ("TILES", tiles),
+                    ("PRECISE", precise),
+                    ("WIDTH", width),
+                    ("PITCH", pitch),
+                ];
+                compiler.compile("mlp", PASSES, &defines)
+            }
+            Source::Weights { precise, width } => {
+                compiler.compile("weights", WEIGHTS, &[("PRECISE", precise.into()), ("WIDTH", width)])
+            }
+        }
+    }
 }
 
 /// Blocks, threads a block, and bytes of shared memory.
@@ -147,7 +272,15 @@ use launch;
 
 impl From<&'static str> for Kernel {
     fn from(name: &'static str) -> Self {
-        Kernel { name, source: Source::Kernels }
+        static SECTIONS: LazyLock<HashMap<&str, Section>> = LazyLock::new(|| {
+            Section::ALL
+                .into_iter()
+                .flat_map(|section| section.kernels().map(move |name| (name, section)))
+                .collect()
+        });
+        // A kernel that is in none is reported when it is looked for.
+        let section = SECTIONS.get(name).copied().unwrap_or(Section::Moving);
+        Kernel { name, source: Source::Kernels(section) }
     }
 }
 
@@ -187,8 +320,8 @@ impl Cuda {
         unsafe { sys::is_culib_present() }
     }
 
-    /// The first GPU.
-    pub fn new() -> Result<Self> {
+    /// The first GPU, and what compiles for it.
+    pub fn new() -> Result<(Self, Arc<Ahead>)> {
         if !Self::has_driver() {
             return Err(Error::Device(
                 "no NVIDIA driver: libcuda.so (or libcuda.so.1) is not in the loader's folders".to_owned(),
@@ -221,7 +354,10 @@ impl Cuda {
                 _ => return Err(Error::setting(LIMIT, text, "a number of gigabytes above 0")),
             },
         };
-        let compiler = Compiler::new(capability)?;
+        let ahead = Arc::new(Ahead::new(Compiler::new(capability)?));
+        for section in Section::ALL {
+            ahead.begin(Source::Kernels(section)); // nothing can do without
+        }
         // SAFETY: the context is retained for the life of the process.
         let (context, stream, pool) = unsafe {
             let context = result::primary_ctx::retain(device).map_err(|e| failed(&name, e))?;
@@ -246,7 +382,7 @@ impl Cuda {
             result::memset_d8_sync(room, 0, tickets).map_err(|e| failed(&name, e))?;
             room
         };
-        Ok(Cuda {
+        let cuda = Cuda {
             tickets: room,
             partials: room + tickets as u64,
             multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
@@ -257,14 +393,15 @@ impl Cuda {
             stream,
             pool,
             limit,
-            compiler,
+            ahead: Arc::downgrade(&ahead),
             functions: Mutex::default(),
             tapes: Mutex::default(),
             svgd: Mutex::default(),
             gradients: Mutex::default(),
-            beside: AtomicBool::new(false),
+            turn: Mutex::new(Turn { last: Last::Writer, beside: false, few: false }),
             problem: Mutex::default(),
-        })
+        };
+        Ok((cuda, ahead))
     }
 
     /// The card's name.
@@ -288,13 +425,22 @@ impl Cuda {
     ) -> std::result::Result<T, ()> {
         outcome.map_err(|e| {
             let advice = match e.0 {
-                sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => {
-                    "; lower the number of rollouts, the batch or the network, or free the card of other processes"
-                }
-                _ => "",
+                sys::cudaError_enum::CUDA_ERROR_OUT_OF_MEMORY => format!("; {}", self.advice()),
+                _ => String::new(),
             };
             self.fail(format!("{} failed at {what}: {}{advice}", self.name, words(e)));
         })
+    }
+
+    /// What to do where memory is short.
+    fn advice(&self) -> String {
+        let limit = match self.limit {
+            u64::MAX => String::new(),
+            bytes => format!("raise {LIMIT} ({} GB), ", bytes as f64 / 1e9),
+        };
+        format!(
+            "{limit}lower the number of rollouts, the batch or the network, or free the card of other processes"
+        )
     }
 
     fn fail(&self, problem: String) {
@@ -343,9 +489,9 @@ impl Cuda {
             if bytes as u64 > free {
                 let [asked, free] = [bytes as f64, free as f64].map(|n| n / 1e6);
                 self.fail(format!(
-                    "{}: {asked:.1} MB are asked for, {free:.1} MB are free; lower the number of rollouts, the batch or the \
-                     network, or free the card of other processes",
-                    self.name
+                    "{}: {asked:.1} MB are asked for, {free:.1} MB are free; {}",
+                    self.name,
+                    self.advice()
                 ));
                 return memory;
             }
@@ -421,12 +567,18 @@ impl Cuda {
         }
     }
 
-    /// Does work in which networks need not wait for the kernel before them.
-    pub fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.beside.store(true, Relaxed);
-        let result = work();
-        self.beside.store(false, Relaxed);
-        result
+    /// Does work in which passes take as few blocks as they can.
+    pub fn sparingly(&self, work: impl FnOnce()) {
+        lock(&self.turn).few = true;
+        work();
+        lock(&self.turn).few = false;
+    }
+
+    /// Does work that begins with a pass that need not wait for the kernel before it.
+    pub fn beside(&self, work: impl FnOnce()) {
+        lock(&self.turn).beside = true;
+        work();
+        lock(&self.turn).beside = false;
     }
 
     /// Does the same work many times: records a few rounds of it and replays them. Everything that changes from
@@ -498,6 +650,9 @@ impl Cuda {
         let started =
             unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) };
         let _ = self.remember(kernel.name, started.result());
+        let mut turn = lock(&self.turn);
+        turn.last = if kernel.source.writes_parameters() { Last::Writer } else { Last::Other };
+        turn.beside = false;
     }
 
     fn function(&self, kernel: Kernel) -> Option<sys::CUfunction> {
@@ -505,19 +660,12 @@ impl Cuda {
         if let Some(&function) = functions.get(&kernel) {
             return Some(function);
         }
-        let code = match kernel.source {
-            Source::Kernels => self.compiler.compile("kernels", KERNELS, &[]),
-            Source::Passes { tiles, precise, width, pitch } => {
-                let defines =
-                    [("TILES", tiles), ("PRECISE", precise.into()), ("WIDTH", width), ("PITCH", pitch)];
-                self.compiler.compile("mlp", PASSES, &defines)
-            }
-            Source::Weights { precise, width } => {
-                let defines = [("PRECISE", precise.into()), ("WIDTH", width)];
-                self.compiler.compile("weights", WEIGHTS, &defines)
-            }
+        let Some(ahead) = self.ahead.upgrade() else {
+            self.fail(format!("{} was used after its last device was gone", self.name));
+            return None;
         };
-        let code = match code {
+        begin(&ahead, &functions, kernel.source.companions());
+        let code = match ahead.code(kernel.source) {
             Ok(code) => code,
             Err(e) => {
                 self.fail(e.to_string());
@@ -527,12 +675,11 @@ impl Cuda {
         // SAFETY: the image is what NVRTC compiled for this card; the module stays for the life of the process.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = self.remember("loading kernels", module).ok()?;
-        let names: &[&'static str] = match kernel.source {
-            Source::Kernels => elementwise::NAMES,
-            Source::Passes { .. } => &["mlp_forward", "mlp_backward"],
-            Source::Weights { .. } => &["mlp_weights"],
+        let names: Vec<&'static str> = match kernel.source {
+            Source::Kernels(section) => section.kernels().collect(),
+            _ => vec![kernel.name],
         };
-        for &name in names {
+        for name in names {
             let Ok(symbol) = CString::new(name) else { continue };
             // SAFETY: the module was just loaded.
             let function = unsafe { result::module::get_function(module, symbol) };
@@ -546,7 +693,27 @@ impl Cuda {
             }
             functions.insert(Kernel { name, source: kernel.source }, function);
         }
-        functions.get(&kernel).copied()
+        let function = functions.get(&kernel).copied();
+        if function.is_none() {
+            self.fail(format!("there is no kernel {}", kernel.name));
+        }
+        function
+    }
+
+    /// Begins to compile what will be asked for.
+    fn expect(&self, sources: Vec<Source>) {
+        if let Some(ahead) = self.ahead.upgrade() {
+            begin(&ahead, &lock(&self.functions), sources);
+        }
+    }
+}
+
+/// Begins to compile what is neither there nor being compiled.
+fn begin(ahead: &Ahead, functions: &HashMap<Kernel, sys::CUfunction>, sources: Vec<Source>) {
+    for source in sources {
+        if !functions.keys().any(|known| known.source == source) {
+            ahead.begin(source);
+        }
     }
 }
 
@@ -565,21 +732,46 @@ fn words(error: result::DriverError) -> String {
 
 #[cfg(test)]
 mod tests {
+    /// Kernels are found by their names alone.
+    #[test]
+    fn every_kernel_that_is_started_is_there() {
+        let started = [
+            include_str!("elementwise.rs"),
+            include_str!("mlp.rs"),
+            include_str!("optimise.rs"),
+            include_str!("rl.rs"),
+            include_str!("sampling.rs"),
+            include_str!("travel.rs"),
+        ];
+        let known: Vec<&str> = super::Section::ALL.into_iter().flat_map(super::Section::kernels).collect();
+        let mut names = 0;
+        for text in started.iter().flat_map(|file| file.split("launch!(").skip(1)) {
+            let Some(kernel) = text.split(',').nth(1) else { continue };
+            let Some(name) = kernel.trim().strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
+                continue; // named elsewhere
+            };
+            assert!(known.contains(&name), "there is no kernel {name}");
+            names += 1;
+        }
+        assert!(names > 30, "{names}");
+    }
+
     /// A kernel that does not wait first would run beside the one before it.
     #[test]
     fn every_kernel_begins_in_order() {
-        for source in [super::KERNELS, super::PASSES, super::WEIGHTS] {
+        let sections = super::Section::ALL.map(super::Section::source);
+        for source in [super::STEIN, super::PASSES, super::WEIGHTS, super::FLOOR].into_iter().chain(sections)
+        {
             let mut kernels = 0;
-            for declaration in
-                source.split("\nKERNEL ").skip(1).chain(source.split("__global__ void ").skip(1))
-            {
+            let beginnings = ["\nKERNEL ", "__global__ void "];
+            for declaration in beginnings.iter().flat_map(|beginning| source.split(beginning).skip(1)) {
                 let Some((signature, body)) = declaration.split_once('{') else { continue };
                 if signature.starts_with('\n') {
                     continue; // the definition of KERNEL itself
                 }
                 let name = signature.split('(').next().unwrap_or_default();
                 let first = body.trim_start_matches([' ', '\n', '\\']);
-                let first = first.trim_start_matches("if (!beside) ");
+                let first = first.trim_start_matches("if (order == FIRST) ");
                 assert!(first.starts_with("in_order();"), "{name} does not begin with in_order()");
                 kernels += 1;
             }

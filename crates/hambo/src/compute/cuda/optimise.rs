@@ -1,20 +1,12 @@
 //! Starts the kernels that update parameters: Adam, and SVGD with it.
 
-use super::{Argument, Cuda, Grid, Memory, launch, lock};
-use crate::compute::{Adam, Kernel, Svgd};
+use super::{Argument, Cuda, Grid, Kernel, Memory, Source, launch, lock};
+use crate::compute;
+use crate::compute::{Adam, Svgd};
 use std::sync::Arc;
 
 /// Particles up to whose number the direction and Adam's step are one kernel.
-const FUSED: [&str; 8] = [
-    "svgd_adam_1",
-    "svgd_adam_2",
-    "svgd_adam_3",
-    "svgd_adam_4",
-    "svgd_adam_5",
-    "svgd_adam_6",
-    "svgd_adam_7",
-    "svgd_adam_8",
-];
+pub(super) const FUSED: usize = 8;
 /// Most pairs of particles: two numbers of each are in a block's 48 KiB of shared memory.
 const MOST_PAIRS: usize = 48 * 1024 / 16 - 64;
 /// Parts in which distances of parameters are summed.
@@ -36,7 +28,7 @@ struct SvgdNumbers {
     prior: f32,
     scale: f32,
 }
-// SAFETY: the same fields in the same order as in `kernels.cu`.
+// SAFETY: the same fields in the same order as in `shared.cu` and `optimisers.cu`.
 unsafe impl Argument for AdamNumbers {}
 unsafe impl Argument for SvgdNumbers {}
 
@@ -98,9 +90,9 @@ impl Cuda {
             scale: svgd.likelihood_scale,
         };
         let length_scale = match svgd.kernel {
-            Kernel::Rbf { length_scale } => Some(length_scale),
-            Kernel::Median => Some(0.0),
-            Kernel::None => None,
+            compute::Kernel::Rbf { length_scale } => Some(length_scale),
+            compute::Kernel::Median => Some(0.0),
+            compute::Kernel::None => None,
         };
         let weights = room.weights.address;
         match length_scale.filter(|_| members > 1) {
@@ -165,11 +157,12 @@ impl Cuda {
         m: &Memory,
         v: &Memory,
     ) {
-        let Some(&kernel) = FUSED.get(members - 1) else {
+        if members > FUSED {
             let direction = self.allocate(params.bytes);
             self.svgd_direction(svgd, members, params, gradient, &direction);
             return self.adam(adam, step, params, &direction, m, v);
-        };
+        }
+        let kernel = Kernel { name: "svgd_adam", source: Source::Stein { particles: members as u32 } };
         let weights = self.svgd_weights(svgd, members, params);
         let n = params.words() / members;
         let (grid, adam) = (Grid::over(n), AdamNumbers::from(adam));

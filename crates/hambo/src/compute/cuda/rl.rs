@@ -1,4 +1,4 @@
-//! Starts the kernels of reinforcement learning in `kernels.cu`.
+//! Starts the kernels of reinforcement learning in `rl.cu`.
 
 use super::{Cuda, Grid, Memory, launch};
 

@@ -1,0 +1,34 @@
+// A step of SVGD with Adam for a number of PARTICLES: the direction of every parameter, and the move along it.
+
+KERNEL svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket,
+                 const float *weights) {
+    in_order();
+    const u32 c = blockIdx.x * blockDim.x + threadIdx.x;
+    float p[PARTICLES], g[PARTICLES], first[PARTICLES], second[PARTICLES];
+    if (c < n) {
+#pragma unroll
+        for (int k = 0; k < PARTICLES; k++) {
+            const u64 at = (u64)k * n + c;
+            p[k] = params[at];
+            g[k] = gradient[at];
+            first[k] = m[at];
+            second[k] = v[at];
+        }
+    }
+    const u32 now = take_step(step, ticket);
+    if (c >= n) return;
+    const Moments at = moments_at(adam, now);
+#pragma unroll
+    for (int i = 0; i < PARTICLES; i++) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int j = 0; j < PARTICLES; j++)
+            sum += weights[i * PARTICLES + j] * g[j] + weights[(PARTICLES + i) * PARTICLES + j] * p[j];
+        const u64 to = (u64)i * n + c;
+        float moved = p[i];
+        adam_update(adam, at, sum, moved, first[i], second[i]);
+        params[to] = moved;
+        m[to] = first[i];
+        v[to] = second[i];
+    }
+}
