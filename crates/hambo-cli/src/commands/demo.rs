@@ -1,6 +1,6 @@
 //! `hambo demo`: the paper's PointSafety, from data to verdict.
 
-use super::describe::{Told, command_line};
+use super::describe::{Told, command_line, warnings_of_several};
 use super::{Outcome, SCHEMA, device};
 use crate::arguments::Demo;
 use crate::folder::Folder;
@@ -101,8 +101,10 @@ pub fn run(arguments: &Demo) -> Outcome {
         let html = Page { result: &result, why, curves: None, command: &command_line() }.html();
         files.push((out.path().join(page), html.into_bytes()));
         results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates, "summary": result["summary"]}));
-        notes = evaluation.warnings;
+        notes.push((spec, evaluation.warnings));
     }
+    let each: Vec<(&str, &[String])> = notes.iter().map(|(spec, notes)| (*spec, notes.as_slice())).collect();
+    let notes = warnings_of_several(&each);
     out.write(&files)?;
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {

@@ -136,3 +136,30 @@ pub fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(quoted);
     ["hambo".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
+
+/// Warnings about several policies: what holds for all of them once, what holds for some with their names.
+pub(super) fn warnings_of_several(each: &[(&str, &[String])]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for (name, warnings) in each {
+        for warning in *warnings {
+            let common = each.iter().all(|(_, others)| others.contains(warning));
+            let text = if common { warning.clone() } else { format!("{name}: {warning}") };
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_for_all_is_told_once_and_the_rest_with_its_name() {
+        let [first, second] = [["far", "slow"], ["far", "broken"]].map(|all| all.map(str::to_owned));
+        let told = warnings_of_several(&[("a", &first), ("b", &second)]);
+        assert_eq!(told, ["far", "a: slow", "b: broken"]);
+    }
+}

@@ -1,6 +1,6 @@
 //! `hambo rank`: many policies on one model.
 
-use super::describe::{command_line, met, names, policy_digest, settings, verdict};
+use super::describe::{command_line, met, names, policy_digest, settings, verdict, warnings_of_several};
 use super::evaluate::{Prepared, prepare};
 use super::{Outcome, SCHEMA, describe};
 use crate::arguments::Evaluate;
@@ -97,26 +97,16 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     Ok(if any == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What holds for all policies once, what holds for some with their names.
 fn warnings<'a>(
     ranked: &[Ranked],
     policies: &[hambo::policy::Policy],
     notes: impl Iterator<Item = &'a String>,
 ) -> Vec<String> {
-    let mut told: Vec<String> = notes.cloned().collect();
-    let has = |r: &Ranked, warning: &String| r.evaluation.warnings.contains(warning);
-    for r in ranked {
-        for warning in &r.evaluation.warnings {
-            let common = ranked.iter().all(|other| has(other, warning));
-            let text =
-                if common { warning.clone() } else { format!("{}: {warning}", policies[r.index].spec) };
-            if !told.contains(&text) {
-                told.push(text);
-            }
-        }
-    }
-    told.extend(unsure_truth(ranked));
-    told
+    let each: Vec<(&str, &[String])> = ranked
+        .iter()
+        .map(|r| (policies[r.index].spec.as_str(), r.evaluation.warnings.as_slice()))
+        .collect();
+    notes.cloned().chain(warnings_of_several(&each)).chain(unsure_truth(ranked)).collect()
 }
 
 /// Scores against a truth that is hardly known say little.
