@@ -102,10 +102,8 @@ fn warnings<'a>(
     policies: &[hambo::policy::Policy],
     notes: impl Iterator<Item = &'a String>,
 ) -> Vec<String> {
-    let each: Vec<(&str, &[String])> = ranked
-        .iter()
-        .map(|r| (policies[r.index].spec.as_str(), r.evaluation.warnings.as_slice()))
-        .collect();
+    let each: Vec<(&str, &[String])> =
+        ranked.iter().map(|r| (policies[r.index].spec.as_str(), r.evaluation.warnings.as_slice())).collect();
     notes.cloned().chain(warnings_of_several(&each)).chain(unsure_truth(ranked)).collect()
 }
 
