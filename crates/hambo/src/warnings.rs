@@ -122,6 +122,13 @@ pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
             t.windows
         ));
     }
+    if t.beta == 0.0 {
+        warnings.push(
+            "ca: in nearly all held-out windows the model's own return is not above the logged one, so β is 0: the bound \
+             is the neutral estimate less its Monte-Carlo margin; --beta 1 asks for more"
+                .to_owned(),
+        );
+    }
     if t.uncovered > 0 {
         warnings.push(format!(
             "ca: {} of {} held-out windows did worse than any β up to 64 explains: the model is wrong there",
