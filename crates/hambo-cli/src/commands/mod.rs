@@ -11,6 +11,7 @@ mod returns;
 mod selftest;
 mod train;
 mod truth;
+mod unfinished;
 
 use crate::arguments::{Acting, Command, DeviceName, Machine};
 use hambo::compute::Device;
@@ -28,8 +29,8 @@ const SCHEMA: &str = "hambo/1";
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Evaluate(arguments) => evaluate::with_place(evaluate::run(&arguments), &arguments),
-        Command::Rank(arguments) => evaluate::with_place(rank::run(&arguments), &arguments),
+        Command::Evaluate(arguments) => unfinished::with_place(evaluate::run(&arguments), &arguments),
+        Command::Rank(arguments) => unfinished::with_place(rank::run(&arguments), &arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),

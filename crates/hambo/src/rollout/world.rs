@@ -1,0 +1,184 @@
+//! Model, task and policy on a device, and what one step of a trajectory asks of them.
+
+use super::Setting;
+use crate::compute::{Buffer, Device, Step};
+use crate::dynamics::{Dynamics, Frame};
+use crate::expression::Program;
+use crate::policy::Noise;
+
+/// Model, task and policy with what they need on the device.
+pub(crate) struct World<'a> {
+    pub device: &'a Device,
+    pub model: &'a dyn Dynamics,
+    pub setting: Setting<'a>,
+    /// Mean and deviation of the networks' inputs.
+    pub units_in: [Buffer; 2],
+    /// Scale and offset of their outputs.
+    pub units_out: [Buffer; 2],
+    /// Smallest and largest action.
+    pub bounds: [Buffer; 2],
+    policy_keeps_to_bounds: bool,
+    /// The task's reward, of states as they are carried.
+    pub reward: Program,
+    /// And what ends an episode.
+    pub termination: Option<Program>,
+    /// γᵗ and t / T of every step.
+    pub discounts: Buffer,
+    pub(super) fractions: Buffer,
+    /// (t + 1) / T
+    pub(super) next_fractions: Buffer,
+    /// What the value of the next state counts in a look ahead: γ, and 0 after the last step.
+    pub(super) next_discounts: Buffer,
+    pub(super) nothing: Buffer,
+}
+
+/// Room for what is seen of the states of some trajectories; empty where they are seen as they are.
+pub(crate) struct Senses {
+    observation: Buffer,
+    features: Buffer,
+    pub(super) settled: Buffer,
+    d_observation: Buffer,
+    d_features: Buffer,
+}
+
+impl<'a> World<'a> {
+    pub fn new(device: &'a Device, model: &'a dyn Dynamics, setting: Setting<'a>) -> Self {
+        let over_steps = |value: &dyn Fn(usize) -> f64| {
+            (0..=setting.horizon).map(|t| value(t) as f32).collect::<Vec<f32>>()
+        };
+        let Frame { inputs, targets, .. } = model.frame();
+        World {
+            device,
+            model,
+            setting,
+            units_in: [device.upload(&inputs.mean), device.upload(&inputs.std)],
+            units_out: [device.upload(&targets.std), device.upload(&targets.mean)],
+            bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            policy_keeps_to_bounds: setting
+                .policy
+                .keeps_to(&setting.task.action_low, &setting.task.action_high),
+            reward: setting.task.reward.widened(model.state_dim()),
+            termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
+            discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
+            fractions: device.adopt(over_steps(&|t| (t as f32 / setting.horizon as f32).into())),
+            next_fractions: device.adopt(over_steps(&|t| ((t + 1) as f32 / setting.horizon as f32).into())),
+            next_discounts: device.adopt(over_steps(&|t| match t + 1 < setting.horizon {
+                true => setting.discount,
+                false => 0.0,
+            })),
+            nothing: device.zeros(0),
+        }
+    }
+
+    /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
+    pub fn repeat(&self, times: usize, mut step: impl FnMut()) {
+        match self.setting.policy.on_device() && self.model.on_device(self.device) {
+            true => self.device.repeat(times, step),
+            false => (0..times).for_each(|_| step()),
+        }
+    }
+
+    /// Room to see that many states.
+    pub fn senses(&self, rows: usize) -> Senses {
+        let views = &self.model.frame().views;
+        let room = |view: &Option<Program>| {
+            self.device.zeros(view.as_ref().map_or(0, |program| rows * program.outputs().len()))
+        };
+        Senses {
+            observation: room(&views.observation),
+            features: room(&views.features),
+            settled: room(&views.settled),
+            d_observation: room(&views.observation),
+            d_features: room(&views.features),
+        }
+    }
+
+    /// a = π(s), within the bounds; with the policy's luck of the step, or its mean.
+    pub fn act(&self, states: &Buffer, senses: &mut Senses, noise: Option<&Noise>, actions: &mut Buffer) {
+        let seen = self.see(&self.model.frame().views.observation, states, &mut senses.observation);
+        match noise {
+            Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
+            None => self.setting.policy.act(self.device, seen, actions),
+        }
+        if !self.policy_keeps_to_bounds {
+            self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        }
+    }
+
+    /// Back through [`World::act`], whose result was `actions`: adds to `d_states`.
+    pub fn act_back(
+        &self,
+        states: &Buffer,
+        senses: &mut Senses,
+        noise: &Noise,
+        (actions, d_actions): (&Buffer, &mut Buffer),
+        d_states: &mut Buffer,
+    ) {
+        let (device, policy) = (self.device, self.setting.policy);
+        device.clamp_gradient(&self.bounds[0], &self.bounds[1], actions, d_actions);
+        let Some(observation) = &self.model.frame().views.observation else {
+            return policy.draw_back(device, states, noise, d_actions, d_states);
+        };
+        device.evaluate(observation, states, &self.nothing, &self.nothing, &mut senses.observation);
+        device.fill(&mut senses.d_observation, 0.0);
+        policy.draw_back(device, &senses.observation, noise, d_actions, &mut senses.d_observation);
+        self.see_back(observation, states, &senses.d_observation, d_states);
+    }
+
+    /// The networks' inputs: (s, a) standardized, with angles embedded.
+    pub fn inputs(&self, states: &Buffer, actions: &Buffer, senses: &mut Senses, inputs: &mut Buffer) {
+        let [mean, std] = &self.units_in;
+        let seen = self.see(&self.model.frame().views.features, states, &mut senses.features);
+        let widths = (self.model.layout().features(), self.model.action_dim());
+        self.device.standardize((seen, widths.0), (actions, widths.1), mean, std, inputs);
+    }
+
+    /// Back through [`World::inputs`] for one or more networks: adds to `d_states` and `d_actions`.
+    pub fn inputs_back(
+        &self,
+        states: &Buffer,
+        senses: &mut Senses,
+        d_inputs: &Buffer,
+        (d_states, d_actions): (&mut Buffer, &mut Buffer),
+    ) {
+        let (device, std) = (self.device, &self.units_in[1]);
+        let widths = (self.model.layout().features(), self.model.action_dim());
+        let Some(features) = &self.model.frame().views.features else {
+            return device.standardize_gradient(d_inputs, std, (d_states, widths.0), (d_actions, widths.1));
+        };
+        let d_seen = &mut senses.d_features;
+        device.fill(d_seen, 0.0);
+        device.standardize_gradient(d_inputs, std, (&mut *d_seen, widths.0), (d_actions, widths.1));
+        self.see_back(features, states, d_seen, d_states);
+    }
+
+    /// s' as `step` says, from the networks' outputs.
+    pub fn propagate(
+        &self,
+        step: &Step<'_>,
+        outputs: &Buffer,
+        states: &Buffer,
+        senses: &mut Senses,
+        next: &mut Buffer,
+    ) {
+        let (model, device, [scale, offset]) = (self.model, self.device, &self.units_out);
+        let (members, relative) = (model.members(), model.frame().relative());
+        device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
+        if let Some(settled) = &model.frame().views.settled {
+            device.evaluate(settled, next, &self.nothing, &self.nothing, &mut senses.settled);
+            device.copy(&senses.settled, next);
+        }
+    }
+
+    fn see<'b>(&self, view: &Option<Program>, states: &'b Buffer, room: &'b mut Buffer) -> &'b Buffer {
+        let Some(view) = view else { return states };
+        self.device.evaluate(view, states, &self.nothing, &self.nothing, room);
+        room
+    }
+
+    fn see_back(&self, view: &Program, states: &Buffer, d_seen: &Buffer, d_states: &mut Buffer) {
+        let [mut no_action, mut no_next] = [self.device.zeros(0), self.device.zeros(0)];
+        let inputs = [states, &self.nothing, &self.nothing];
+        self.device.evaluate_gradient(view, inputs, d_seen, [d_states, &mut no_action, &mut no_next]);
+    }
+}
