@@ -383,20 +383,15 @@ fn values(device: &Device, rows: usize, dims: usize) -> Vec<Vec<f64>> {
     let output = device.upload(&draw(rows * 2 * dims));
     let noise = device.upload(&draw(rows * dims));
     let (mut actions, mut log_probs) = (device.zeros(rows * dims), device.zeros(rows));
-    device.squash(&output, &noise, &mut actions, &mut log_probs);
+    device.squash(&output, &noise, [], &mut actions, &mut log_probs);
     let width = dims + 3;
+    let (seen, context) = (device.upload(&draw(2 * rows)), device.upload(&draw(rows)));
+    let mut inputs = device.zeros(rows * width);
+    device.squash(&output, &noise, [(&seen, 2), (&context, 1)], &mut inputs, &mut log_probs);
     let d_inputs = device.upload(&draw(2 * rows * width));
     let log_temperature = device.upload(&[-0.7]);
     let mut d_output = device.zeros(output.len());
-    device.squash_gradient(
-        rows,
-        &output,
-        &noise,
-        &actions,
-        (&d_inputs, width),
-        &log_temperature,
-        &mut d_output,
-    );
+    device.squash_gradient(rows, &output, &noise, &inputs, &d_inputs, &log_temperature, &mut d_output);
     let (rewards, values) = (device.upload(&draw(rows)), device.upload(&draw(2 * rows)));
     let goes_on: Vec<f32> = (0..rows).map(|r| f32::from(u8::from(r % 3 > 0))).collect();
     let continues = device.upload(&goes_on);
@@ -405,7 +400,7 @@ fn values(device: &Device, rows: usize, dims: usize) -> Vec<Vec<f64>> {
     let (mut d_values, mut losses): (Buffer, Buffer<f64>) = (device.zeros(2 * rows), device.zeros(2));
     device.squared_error(&values, &targets, &mut d_values, &mut losses);
     results.push(device.download(&losses));
-    results.extend(all(device, &[&actions, &log_probs, &d_output, &targets, &d_values]));
+    results.extend(all(device, &[&actions, &inputs, &log_probs, &d_output, &targets, &d_values]));
     device.actor_loss(&values, &log_probs, &log_temperature, &mut d_values, &mut losses);
     let mut gradient = device.zeros(1);
     device.temperature_gradient(-1.5, &losses, &log_temperature, &mut gradient);

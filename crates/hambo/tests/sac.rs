@@ -93,7 +93,7 @@ fn normals(generator: &mut Generator, n: usize, scale: f64) -> Vec<f32> {
 fn loss(device: &Device, output: &[f32], noise: &Buffer, weights: &[f32], temperature: f64) -> f64 {
     let rows = output.len() / 6;
     let (mut actions, mut log_probs) = (device.zeros(rows * 3), device.zeros(rows));
-    device.squash(&device.upload(output), noise, &mut actions, &mut log_probs);
+    device.squash(&device.upload(output), noise, [], &mut actions, &mut log_probs);
     let sum = |x: &Buffer| device.download(x).into_iter().map(f64::from).collect::<Vec<_>>();
     let actions = sum(&actions);
     let linear: f64 = actions.iter().zip(weights).map(|(a, &w)| a * f64::from(w)).sum();
@@ -117,19 +117,14 @@ fn squashed_actions_have_the_gradient_of_central_differences() {
     let d_inputs: Vec<f32> =
         weights.chunks_exact(3).flat_map(|w| [9.0, w[0] / 2.0, w[1] / 2.0, w[2] / 2.0]).collect();
     let d_inputs = device.adopt(d_inputs.repeat(2));
-    let (mut actions, mut log_probs) = (device.zeros(rows * 3), device.zeros(rows));
+    let (mut inputs, mut log_probs) = (device.zeros(rows * 4), device.zeros(rows));
     let mut gradient = device.zeros(rows * 6);
     let on_device = device.upload(&output);
-    device.squash(&on_device, &noise, &mut actions, &mut log_probs);
-    device.squash_gradient(
-        rows,
-        &on_device,
-        &noise,
-        &actions,
-        (&d_inputs, 4),
-        &log_temperature,
-        &mut gradient,
-    );
+    let seen = normals(&mut generator, rows, 1.0);
+    device.squash(&on_device, &noise, [(&device.upload(&seen), 1)], &mut inputs, &mut log_probs);
+    let first: Vec<f32> = device.download(&inputs).chunks(4).map(|row| row[0]).collect();
+    assert_eq!(first, seen, "what critics see stands before the actions");
+    device.squash_gradient(rows, &on_device, &noise, &inputs, &d_inputs, &log_temperature, &mut gradient);
 
     let step = 1e-2f32;
     let gradient = device.download(&gradient);
@@ -159,7 +154,7 @@ fn log_probabilities_are_those_of_the_definition() {
         let noise = normals(&mut generator, dims, 1.0);
         let (mut actions, mut log_probs) = (device.zeros(dims), device.zeros(1));
         let output = device.adopt([means.clone(), log_stds.clone()].concat());
-        device.squash(&output, &device.upload(&noise), &mut actions, &mut log_probs);
+        device.squash(&output, &device.upload(&noise), [], &mut actions, &mut log_probs);
         let mut expected = 0.0;
         for i in 0..dims {
             let [mean, log_std, noise] = [means[i], log_stds[i], noise[i]].map(f64::from);

@@ -2,6 +2,7 @@
 
 mod chain;
 mod reward;
+mod window;
 
 use super::{Learning, Optimisers, SacConfig, SearchConfig, SearchReport, search};
 use crate::compute::{Activation, Device, Shape};

@@ -4,10 +4,11 @@
 //! steps is far too large for trajectories. Here held-out episodes are cut into windows of as many steps as
 //! are bounded, and these into segments short enough to be replayed: the logged actions go through the model
 //! from the segment's first state on, with the worst shifts that first-order analysis finds. β is the one at
-//! which the worst hallucinated return of a window, summed over its segments, is not above the logged one, for
-//! all but a share δ of them. Episodes, not windows, are exchangeable: the quantile is that of the mean of the
-//! episodes' distributions, at the finite-sample level of their number (Dunn, Wasserman & Ramdas 2022, pooling
-//! CDFs).
+//! which these shifts take from a window at least what the model overstates in it, for all but a share δ of
+//! the windows. What the model understates in one segment does not pay for another: replayed without its policy
+//! an unstable system falls, and that pessimism is of the replay, not of the model. Episodes, not windows, are
+//! exchangeable: the quantile is that of the mean of the episodes' distributions, at the finite-sample level of
+//! their number (Dunn, Wasserman & Ramdas 2022, pooling CDFs).
 //!
 //! This is coverage on the behaviour's data. It says nothing about places the behaviour never went.
 
@@ -58,10 +59,10 @@ struct Replay<'a> {
     starts: Buffer,
     /// Logged actions, one buffer a step.
     actions: Vec<Buffer>,
-    /// The window of each segment, and the episode and logged return of each window.
+    /// The window and logged return of each segment, and the episode of each window.
     window: Vec<usize>,
-    episode: Vec<usize>,
     logged: Vec<f64>,
+    episode: Vec<usize>,
 }
 
 /// β for a failure probability δ; none where fewer than two held-out episodes have a segment.
@@ -128,7 +129,6 @@ impl<'a> Replay<'a> {
             let last = (f..f + length - 1).find(|&row| ended[row]).unwrap_or(f + length - 1);
             rewards[f..=last].iter().map(|&r| f64::from(r)).sum()
         };
-        let logged: Vec<f64> = first.iter().map(logged).collect();
         let replay = Replay {
             world,
             length,
@@ -136,7 +136,7 @@ impl<'a> Replay<'a> {
             starts: device
                 .adopt(layout.carry(&first.iter().flat_map(|&f| data.state(f)).copied().collect::<Vec<_>>())),
             actions: (0..length).map(|t| device.adopt(gather(t))).collect(),
-            logged: sums(&window, &logged),
+            logged: first.iter().map(logged).collect(),
             window,
             episode,
         };
@@ -149,18 +149,19 @@ impl<'a> Replay<'a> {
         episodes.len()
     }
 
-    /// For each window the smallest β whose worst hallucinated return is not above the logged one.
+    /// For each window the smallest β whose worst shifts take what the model overstates.
     fn smallest_covering(&self, set: &ConfidenceSet, progress: &dyn Progress) -> Vec<f64> {
-        let m = self.logged.len();
+        let m = self.episode.len();
         let ds = self.world.model.state_dim();
         let mut signs = vec![vec![0.0; self.window.len() * ds]; self.length];
         let mut worst = |betas: &[f32]| {
             let of_segments: Vec<f32> = self.window.iter().map(|&w| betas[w]).collect();
-            sums(&self.window, &self.worst(set, &of_segments, &mut signs))
+            self.worst(set, &of_segments, &mut signs)
         };
         let neutral = worst(&vec![0.0; m]);
+        let overstated = self.falls(&neutral, &self.logged);
         let (mut low, mut high) = (vec![0.0f32; m], vec![f32::INFINITY; m]);
-        for i in (0..m).filter(|&i| neutral[i] <= self.logged[i]) {
+        for i in (0..m).filter(|&i| overstated[i] == 0.0) {
             high[i] = 0.0;
         }
         for round in 0..ROUNDS {
@@ -172,9 +173,9 @@ impl<'a> Replay<'a> {
                     (low, high) => 0.5 * (low + high),
                 })
                 .collect();
-            let returns = worst(&tried);
+            let taken = self.falls(&neutral, &worst(&tried));
             for i in 0..m {
-                if returns[i] <= self.logged[i] {
+                if taken[i] >= overstated[i] {
                     high[i] = high[i].min(tried[i]);
                 } else {
                     low[i] = low[i].max(tried[i]);
@@ -183,6 +184,15 @@ impl<'a> Replay<'a> {
             progress.report("confidence set", round + 1, ROUNDS, "");
         }
         high.iter().map(|&h| f64::from(h.min(LARGEST))).collect()
+    }
+
+    /// How far the segments of each window fall from one return to another, summed; rises count nothing.
+    fn falls(&self, from: &[f64], to: &[f64]) -> Vec<f64> {
+        let mut falls = vec![0.0; self.episode.len()];
+        for (segment, &window) in self.window.iter().enumerate() {
+            falls[window] += (from[segment] - to[segment]).max(0.0);
+        }
+        falls
     }
 
     /// Lowest return of each segment under shifts of its β, from the best signs known and from those that
@@ -288,13 +298,6 @@ impl<'a> Replay<'a> {
             std::mem::swap(&mut adjoint.d_s, &mut d_next);
         }
     }
-}
-
-/// Sums of the values of each group; groups are numbered from 0 and in order.
-fn sums(group: &[usize], values: &[f64]) -> Vec<f64> {
-    let mut sums = vec![0.0; group.last().map_or(0, |last| last + 1)];
-    group.iter().zip(values).for_each(|(&g, value)| sums[g] += value);
-    sums
 }
 
 /// The quantile of the mean of the groups' distributions at level (1 − δ)(1 + 1/groups), and the level that

@@ -12,40 +12,60 @@ impl Device {
     /// the means μ, the second half ln σ, limited to \[−20, 2\]; with standard normal `noise` ε `[rows, action]`
     ///
     /// u = μ + σ ε, action = tanh u, ln π = Σ −½ ε² − ln σ − ½ ln 2π − ln(1 − tanh² u).
-    pub fn squash(&self, output: &Buffer, noise: &Buffer, actions: &mut Buffer, log_probs: &mut Buffer) {
-        check("actor's outputs", output.len(), 2 * actions.len());
-        check("noise of actions", noise.len(), actions.len());
+    ///
+    /// Into `joined` go the actions, after the columns of up to two matrices that critics see beside them.
+    pub fn squash<const N: usize>(
+        &self,
+        output: &Buffer,
+        noise: &Buffer,
+        beside: [(&Buffer, usize); N],
+        joined: &mut Buffer,
+        log_probs: &mut Buffer,
+    ) {
+        let seen: usize = beside.iter().map(|(_, width)| width).sum();
+        check("actor's outputs", output.len(), 2 * noise.len());
+        check("actions and what stands before them", joined.len(), log_probs.len() * seen + noise.len());
         match self {
-            Device::Cpu(cpu) => {
-                cpu.0.squash(output.cpu(), noise.cpu(), actions.cpu_mut(), log_probs.cpu_mut())
-            }
-            Device::Cuda(gpu) => gpu.cuda.squash(output.gpu(), noise.gpu(), actions.gpu(), log_probs.gpu()),
+            Device::Cpu(cpu) => cpu.0.squash(
+                output.cpu(),
+                noise.cpu(),
+                beside.map(|(data, width)| (data.cpu(), width)),
+                joined.cpu_mut(),
+                log_probs.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.squash(
+                output.gpu(),
+                noise.gpu(),
+                &beside.map(|(data, width)| (data.gpu(), width)),
+                joined.gpu(),
+                log_probs.gpu(),
+            ),
         }
     }
 
     /// Back through [`Device::squash`]: dL/d(output) of L = f(actions) + α · mean ln π, where α is e to the
-    /// power of `log_temperature` `[1]`. df/d(actions) is the sum over critics of the last columns of
-    /// `d_critic_inputs` `[critics, rows, width]`, where the actions stand.
+    /// power of `log_temperature` `[1]`. The actions are the last columns of `joined` `[rows, width]`, and df/d(actions)
+    /// is the sum over critics of the last columns of `d_joined` `[critics, rows, width]`.
     #[allow(clippy::too_many_arguments)]
     pub fn squash_gradient(
         &self,
         rows: usize,
         output: &Buffer,
         noise: &Buffer,
-        actions: &Buffer,
-        (d_critic_inputs, width): (&Buffer, usize),
+        joined: &Buffer,
+        d_joined: &Buffer,
         log_temperature: &Buffer,
         d_output: &mut Buffer,
     ) {
-        check("actor's outputs", output.len(), 2 * actions.len());
+        check("actor's outputs", output.len(), 2 * noise.len());
         check("gradient of the actor's outputs", d_output.len(), output.len());
         match self {
             Device::Cpu(cpu) => cpu.0.squash_gradient(
                 rows,
                 output.cpu(),
                 noise.cpu(),
-                actions.cpu(),
-                (d_critic_inputs.cpu(), width),
+                joined.cpu(),
+                d_joined.cpu(),
                 log_temperature.cpu()[0].exp(),
                 d_output.cpu_mut(),
             ),
@@ -53,8 +73,8 @@ impl Device {
                 rows,
                 output.gpu(),
                 noise.gpu(),
-                actions.gpu(),
-                (d_critic_inputs.gpu(), width),
+                joined.gpu(),
+                d_joined.gpu(),
                 log_temperature.gpu(),
                 d_output.gpu(),
             ),

@@ -19,6 +19,8 @@ mod split;
 mod standardize;
 mod survey;
 mod table;
+#[cfg(feature = "parquet")]
+mod thrift;
 mod transitions;
 
 pub use columns::ColumnNames;

@@ -1,23 +1,32 @@
 //! Pages of Parquet columns that take no more memory than their bytes in the file can fill.
 //!
 //! The reader beneath believes what the head of a page says of its size once unpacked, and of the number of values of a
-//! dictionary. So pages are taken from it as they lie in the file, and unpacked here.
+//! dictionary, and the lists in that head. So heads are looked at before it sees them, and pages are taken from it as they
+//! lie in the file, and unpacked here.
 
+use super::thrift::Compact;
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::fs::File;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 /// Snappy's best: three bytes for a repetition of 64.
 const LARGEST_EXPANSION: usize = 22;
+/// Bytes of the head of a page, with the smallest and the largest of its values, at the most.
+const LONGEST_HEAD: u64 = 32 << 10;
 
 /// The pages of one column of a row group.
 pub(crate) struct Pages {
-    packed: SerializedPageReader<File>,
+    packed: SerializedPageReader<Checked>,
     snappy: Option<snap::raw::Decoder>,
+    /// Whether the dictionary has come that later pages may refer to.
+    has_dictionary: bool,
 }
 
 impl Pages {
@@ -34,7 +43,12 @@ impl Pages {
             }
         };
         let as_it_lies = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-        Ok(Pages { packed: SerializedPageReader::new(file.clone(), &as_it_lies, rows, None)?, snappy })
+        let file = Arc::new(Checked(file.clone()));
+        Ok(Pages {
+            packed: SerializedPageReader::new(file, &as_it_lies, rows, None)?,
+            snappy,
+            has_dictionary: false,
+        })
     }
 
     /// `bytes`, unpacked after the first `plain` of them.
@@ -78,6 +92,14 @@ impl PageReader for Pages {
         {
             return Err(problem(format!("a dictionary of {num_values} values in {} bytes", buf.len())));
         }
+        match page {
+            Page::DictionaryPage { .. } => self.has_dictionary = true,
+            _ if self.has_dictionary => (),
+            _ if matches!(page.encoding(), Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY) => {
+                return Err(problem("refers to a dictionary that is not there: it is damaged".into()));
+            }
+            _ => (),
+        }
         // Texts so encoded declare their number once more, and nothing checks it.
         if let encoding @ (Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY) = page.encoding() {
             return Err(problem(format!("text encoded as {encoding}: write it plain or with a dictionary")));
@@ -99,6 +121,32 @@ impl Iterator for Pages {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.get_next_page().transpose()
+    }
+}
+
+/// A file from which only sound heads of pages are read.
+struct Checked(Arc<File>);
+
+impl Length for Checked {
+    fn len(&self) -> u64 {
+        Length::len(&*self.0)
+    }
+}
+
+impl ChunkReader for Checked {
+    type T = Cursor<Vec<u8>>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut head = Vec::new();
+        self.0.get_read(start)?.take(LONGEST_HEAD).read_to_end(&mut head)?;
+        if !Compact(&head).begin_with_a_structure() {
+            return Err(problem("the head of a page makes no sense: it is damaged".into()));
+        }
+        Ok(Cursor::new(head))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        self.0.get_bytes(start, length)
     }
 }
 

@@ -247,19 +247,23 @@ impl Bnn {
         }
     }
 
-    /// The same with the reward as the last of its outputs, and with these rows held out.
+    /// The same with the reward as the last of its outputs.
     #[cfg(test)]
     pub(crate) fn by_hand_with_reward(
         state_dim: usize,
         action_dim: usize,
         ensemble: Ensemble,
         std_floor: f32,
-        held_out: Split,
     ) -> Self {
         let mut model = Bnn::by_hand(state_dim + 1, action_dim, ensemble, std_floor);
         model.frame = Frame::plain(state_dim, action_dim, true);
-        model.held_out = held_out;
         model
+    }
+
+    /// The same with these rows held out.
+    #[cfg(test)]
+    pub(crate) fn holding_out(self, held_out: Split) -> Self {
+        Bnn { held_out, ..self }
     }
 
     /// Replaces the networks' parameters.

@@ -109,7 +109,6 @@ pub struct Sac {
     // One update's intermediate results.
     next_output: Buffer,
     next_values: Buffer,
-    actions: Buffer,
     log_probs: Buffer,
     critic_inputs: Buffer,
     d_critic_inputs: Buffer,
@@ -156,7 +155,6 @@ impl Sac {
             critic_trace: Trace::new(device, &critics, rows),
             next_output: device.zeros(rows * 2 * widths.action),
             next_values: device.zeros(2 * rows),
-            actions: device.zeros(rows * widths.action),
             log_probs: device.zeros(rows),
             critic_inputs: device.zeros(rows * seen),
             d_critic_inputs: device.zeros(2 * rows * seen),
@@ -200,15 +198,13 @@ impl Sac {
         // What `improve_actor` begins with: on a GPU one of these passes leaves room for the other.
         let seen = Input::Shared(&batch.observations);
         device.beside(|| self.actor.forward(device, seen, &mut self.actor_trace));
-        device.squash(&self.next_output, &self.noise[1], &mut self.actions, &mut self.log_probs);
-        let Widths { observation, context, action } = self.widths;
-        device.join(
-            [
-                (&batch.next_observations, observation),
-                (&batch.next_contexts, context),
-                (&self.actions, action),
-            ],
+        let Widths { observation, context, .. } = self.widths;
+        device.squash(
+            &self.next_output,
+            &self.noise[1],
+            [(&batch.next_observations, observation), (&batch.next_contexts, context)],
             &mut self.critic_inputs,
+            &mut self.log_probs,
         );
         let input = Input::Shared(&self.critic_inputs);
         self.target_critics.infer(device, input, rows, &mut self.next_values);
@@ -242,14 +238,16 @@ impl Sac {
 
     /// The actor descends on mean (α ln π(a | s) − min Q(s, a)), a ~ π(s).
     fn improve_actor(&mut self, device: &Device) {
-        let Widths { observation, context, action } = self.widths;
+        let Widths { observation, context, .. } = self.widths;
         let batch = &self.batch;
         let seen = Input::Shared(&batch.observations);
         let (output, d_output) = self.actor_trace.output();
-        device.squash(output, &self.noise[0], &mut self.actions, &mut self.log_probs);
-        device.join(
-            [(&batch.observations, observation), (&batch.contexts, context), (&self.actions, action)],
+        device.squash(
+            output,
+            &self.noise[0],
+            [(&batch.observations, observation), (&batch.contexts, context)],
             &mut self.critic_inputs,
+            &mut self.log_probs,
         );
         let input = Input::Shared(&self.critic_inputs);
         self.critics.forward(device, input, &mut self.critic_trace);
@@ -261,8 +259,8 @@ impl Sac {
             self.settings.batch,
             output,
             &self.noise[0],
-            &self.actions,
-            (&self.d_critic_inputs, observation + context + action),
+            &self.critic_inputs,
+            &self.d_critic_inputs,
             &self.log_temperature,
             d_output,
         );

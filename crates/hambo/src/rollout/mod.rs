@@ -328,7 +328,7 @@ impl Exploration {
 
     fn draw(&mut self, device: &Device, stream: Stream, time: &Counter) {
         device.normals(stream.child("exploration"), time, &mut self.noise);
-        device.squash(&self.outputs, &self.noise, &mut self.choices, &mut self.log_probs);
+        device.squash(&self.outputs, &self.noise, [], &mut self.choices, &mut self.log_probs);
     }
 }
 

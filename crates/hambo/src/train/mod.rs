@@ -263,7 +263,7 @@ impl<'a> Training<'a> {
         let noise: Vec<f32> = (0..self.task.action_dim).map(|_| generator.normal() as f32).collect();
         let device = self.device;
         self.sac.actor.infer(device, Input::Shared(&device.upload(state)), 1, &mut self.output);
-        device.squash(&self.output, &device.adopt(noise), &mut self.squashed, &mut self.log_prob);
+        device.squash(&self.output, &device.adopt(noise), [], &mut self.squashed, &mut self.log_prob);
         device.download(&self.squashed)
     }
 

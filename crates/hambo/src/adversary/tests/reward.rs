@@ -24,7 +24,7 @@ fn paying(device: &Device, held_out: Split) -> Bnn {
     };
     let params = [member(1.0), member(-1.0)].concat();
     let ensemble = Ensemble { params: device.adopt(shape.spread(&params)), shape: shape.clone() };
-    Bnn::by_hand_with_reward(2, 2, ensemble, 1e-3, held_out)
+    Bnn::by_hand_with_reward(2, 2, ensemble, 1e-3).holding_out(held_out)
 }
 
 fn nothing_held_out() -> Split {

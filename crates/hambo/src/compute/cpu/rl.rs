@@ -13,18 +13,29 @@ use std::ops::Range;
 const BLOCK: usize = 32 * 1024;
 
 impl Cpu {
-    pub fn squash(&self, output: &[f32], noise: &[f32], actions: &mut [f32], log_probs: &mut [f32]) {
+    pub fn squash<const N: usize>(
+        &self,
+        output: &[f32],
+        noise: &[f32],
+        beside: [(&[f32], usize); N],
+        joined: &mut [f32],
+        log_probs: &mut [f32],
+    ) {
         let rows = log_probs.len();
-        let d = actions.len() / rows;
-        let (actions, log_probs) = (Parts::new(actions), Parts::new(log_probs));
+        let (d, width) = (noise.len() / rows, joined.len() / rows);
+        self.place(beside, width, joined);
+        let (joined, log_probs) = (Parts::new(joined), Parts::new(log_probs));
         self.blocks(rows, ROWS, |block| {
             // SAFETY: blocks of rows do not overlap.
-            let (actions, log_probs) =
-                unsafe { (actions.take(block.start * d..block.end * d), log_probs.take(block.clone())) };
+            let (joined, log_probs) = unsafe {
+                (joined.take(block.start * width..block.end * width), log_probs.take(block.clone()))
+            };
             let (output, noise) =
                 (&output[block.start * 2 * d..block.end * 2 * d], &noise[block.start * d..block.end * d]);
-            let rows = actions.chunks_exact_mut(d).zip(output.chunks_exact(2 * d)).zip(noise.chunks_exact(d));
-            for (((actions, output), noise), log_prob) in rows.zip(log_probs) {
+            let rows =
+                joined.chunks_exact_mut(width).zip(output.chunks_exact(2 * d)).zip(noise.chunks_exact(d));
+            for (((joined, output), noise), log_prob) in rows.zip(log_probs) {
+                let actions = &mut joined[width - d..];
                 // ln(1 − tanh² u) = 2 (ln 2 − |u| − ln(1 + e^(−2|u|))); the last are summed as one logarithm of
                 // a product, whose factors are in (1, 2].
                 let (mut sum, mut product) = (0.0, 1.0f32);
@@ -52,12 +63,12 @@ impl Cpu {
         rows: usize,
         output: &[f32],
         noise: &[f32],
-        actions: &[f32],
-        (d_critic_inputs, width): (&[f32], usize),
+        joined: &[f32],
+        d_joined: &[f32],
         temperature: f32,
         d_output: &mut [f32],
     ) {
-        let d = actions.len() / rows;
+        let (d, width) = (noise.len() / rows, joined.len() / rows);
         let d_log_prob = temperature / rows as f32;
         let d_output = Parts::new(d_output);
         self.blocks(rows, ROWS, |block| {
@@ -66,13 +77,14 @@ impl Cpu {
             for (row, d_output) in block.zip(d_output.chunks_exact_mut(2 * d)) {
                 let (d_mean, d_log_std) = d_output.split_at_mut(d);
                 d_mean.fill(0.0);
-                for d_inputs in d_critic_inputs.chunks_exact(rows * width) {
+                for d_inputs in d_joined.chunks_exact(rows * width) {
                     let d_action = &d_inputs[row * width + width - d..][..d];
                     d_mean.iter_mut().zip(d_action).for_each(|(sum, g)| *sum += g);
                 }
+                let actions = &joined[row * width + width - d..][..d];
                 for c in 0..d {
                     let at = row * d + c;
-                    let (action, raw) = (actions[at], output[row * 2 * d + d + c]);
+                    let (action, raw) = (actions[c], output[row * 2 * d + d + c]);
                     // d ln π / du = 2 tanh u, and d ln π / d ln σ = −1 besides what passes through u.
                     let d_u = d_mean[c] * (1.0 - action * action) + d_log_prob * 2.0 * action;
                     d_mean[c] = d_u;
@@ -235,7 +247,12 @@ impl Cpu {
     }
 
     pub fn join<const N: usize>(&self, parts: [(&[f32], usize); N], out: &mut [f32]) {
-        let width: usize = parts.iter().map(|(_, width)| width).sum();
+        let width = parts.iter().map(|(_, width)| width).sum();
+        self.place(parts, width, out);
+    }
+
+    /// The columns of several matrices side by side into the first of rows of that width.
+    fn place<const N: usize>(&self, parts: [(&[f32], usize); N], width: usize, out: &mut [f32]) {
         let mut first = 0;
         for (data, part) in parts.into_iter().filter(|&(_, part)| part > 0) {
             assert_eq!(data.len() / part, out.len() / width, "rows of matrices side by side");

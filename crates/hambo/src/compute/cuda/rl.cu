@@ -5,16 +5,19 @@
 #define HIGHEST_LOG_STD 2.0f
 
 // One warp a row.
-KERNEL squash(u32 rows, u32 dims, const float *output, const float *noise, float *actions, float *log_probs) {
+KERNEL squash(u32 rows, u32 dims, const float *output, const float *noise, const float *a, u32 wa, const float *b, u32 wb,
+              float *joined, float *log_probs) {
     in_order();
     const u32 row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= rows) return;
+    joined += row * (wa + wb + dims);
+    for (u32 c = threadIdx.x % 32; c < wa + wb; c += 32) joined[c] = c < wa ? a[row * wa + c] : b[row * wb + c - wa];
     float sum = 0.0f;
     for (u32 c = threadIdx.x % 32; c < dims; c += 32) {
         const float raw = output[row * 2 * dims + dims + c], e = noise[row * dims + c];
         const float log_std = fminf(fmaxf(raw, LOWEST_LOG_STD), HIGHEST_LOG_STD);
         const float u = output[row * 2 * dims + c] + expf(log_std) * e;
-        actions[row * dims + c] = tanhf(u);
+        joined[wa + wb + c] = tanhf(u);
         // ln(1 - tanh^2 u) = 2 (ln 2 - |u| - ln(1 + e^(-2|u|)))
         sum -= 0.5f * e * e + log_std + HALF_LOG_TAU + 2.0f * (LN_2 - fabsf(u) - log1pf(expf(-2.0f * fabsf(u))));
     }
@@ -22,15 +25,15 @@ KERNEL squash(u32 rows, u32 dims, const float *output, const float *noise, float
     if (threadIdx.x % 32 == 0) log_probs[row] = sum;
 }
 
-KERNEL squash_gradient(u32 rows, u32 dims, const float *output, const float *noise, const float *actions, u32 critics,
-                       const float *d_inputs, u32 width, const float *log_temperature, float *d_output) {
+KERNEL squash_gradient(u32 rows, u32 dims, const float *output, const float *noise, const float *joined, u32 width,
+                       u32 critics, const float *d_joined, const float *log_temperature, float *d_output) {
     in_order();
     EACH(i, rows * dims);
-    const u32 row = i / dims, c = i % dims;
+    const u32 row = i / dims, c = i % dims, at = row * width + width - dims + c;
     float d_action = 0.0f;
-    for (u32 k = 0; k < critics; k++) d_action += d_inputs[((u64)k * rows + row) * width + width - dims + c];
+    for (u32 k = 0; k < critics; k++) d_action += d_joined[(u64)k * rows * width + at];
     const float d_log_prob = expf(*log_temperature) / (float)rows;
-    const float action = actions[i], raw = output[row * 2 * dims + dims + c];
+    const float action = joined[at], raw = output[row * 2 * dims + dims + c];
     const float d_u = d_action * (1.0f - action * action) + d_log_prob * 2.0f * action;
     const bool free = raw > LOWEST_LOG_STD && raw < HIGHEST_LOG_STD;
     d_output[row * 2 * dims + c] = d_u;

@@ -3,19 +3,29 @@
 use super::{Cuda, Grid, Memory, launch};
 
 impl Cuda {
-    pub fn squash(&self, output: &Memory, noise: &Memory, actions: &Memory, log_probs: &Memory) {
+    pub fn squash(
+        &self,
+        output: &Memory,
+        noise: &Memory,
+        beside: &[(&Memory, usize)],
+        joined: &Memory,
+        log_probs: &Memory,
+    ) {
         let rows = log_probs.words();
-        let dims = (actions.words() / rows) as u32;
-        let (output, noise, actions) = (output.address, noise.address, actions.address);
+        let [(a, wa), (b, wb)] = columns(beside);
         launch!(
             self,
             "squash",
             Grid::over(32 * rows),
             rows as u32,
-            dims,
-            output,
-            noise,
-            actions,
+            (noise.words() / rows) as u32,
+            output.address,
+            noise.address,
+            a,
+            wa,
+            b,
+            wb,
+            joined.address,
             log_probs.address
         );
     }
@@ -26,23 +36,23 @@ impl Cuda {
         rows: usize,
         output: &Memory,
         noise: &Memory,
-        actions: &Memory,
-        (d_critic_inputs, width): (&Memory, usize),
+        joined: &Memory,
+        d_joined: &Memory,
         log_temperature: &Memory,
         d_output: &Memory,
     ) {
         launch!(
             self,
             "squash_gradient",
-            Grid::over(actions.words()),
+            Grid::over(noise.words()),
             rows as u32,
-            (actions.words() / rows) as u32,
+            (noise.words() / rows) as u32,
             output.address,
             noise.address,
-            actions.address,
-            (d_critic_inputs.words() / (rows * width)) as u32,
-            d_critic_inputs.address,
-            width as u32,
+            joined.address,
+            (joined.words() / rows) as u32,
+            (d_joined.words() / joined.words()) as u32,
+            d_joined.address,
             log_temperature.address,
             d_output.address
         );
@@ -233,11 +243,16 @@ impl Cuda {
     /// The columns of up to three matrices side by side.
     pub fn join(&self, parts: &[(&Memory, usize)], out: &Memory) {
         let n = out.words();
-        let mut three = [(0u64, 0u32); 3];
-        for (to, (memory, width)) in three.iter_mut().zip(parts) {
-            *to = (memory.address, *width as u32);
-        }
-        let [(a, wa), (b, wb), (c, wc)] = three;
+        let [(a, wa), (b, wb), (c, wc)] = columns(parts);
         launch!(self, "join", Grid::over(n), n as u32, out.address, wa + wb + wc, a, wa, b, wb, c, wc);
     }
+}
+
+/// Where up to N matrices are and how wide, as kernels take them; none is 0 wide.
+fn columns<const N: usize>(parts: &[(&Memory, usize)]) -> [(u64, u32); N] {
+    let mut columns = [(0, 0); N];
+    for (to, (memory, width)) in columns.iter_mut().zip(parts) {
+        *to = (memory.address, *width as u32);
+    }
+    columns
 }
