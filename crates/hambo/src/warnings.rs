@@ -124,8 +124,8 @@ pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
     }
     if t.beta == 0.0 {
         warnings.push(
-            "ca: in nearly all held-out windows the model's own return is not above the logged one, so β is 0: the bound \
-             is the neutral estimate less its Monte-Carlo margin; --beta 1 asks for more"
+            "ca: in nearly all held-out windows the model overstates nothing, so β is 0: the bound is the neutral \
+             estimate less its Monte-Carlo margin; --beta 1 asks for more"
                 .to_owned(),
         );
     }

@@ -27,7 +27,7 @@ const LENGTHS: [usize; 3] = [50, 20, 5];
 const LARGEST: f32 = 64.0;
 /// Rounds of doubling and halving β, and adjoints in each.
 const ROUNDS: usize = 16;
-const LINEARISATIONS: usize = 2;
+const LINEARISATIONS: usize = 3;
 
 /// A measured β.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -196,14 +196,23 @@ impl<'a> Replay<'a> {
     }
 
     /// Lowest return of each segment under shifts of its β, from the best signs known and from those that
-    /// the adjoint along the shifted trajectory suggests, a few times over. Leaves the latest in `signs`.
-    fn worst(&self, set: &ConfidenceSet, betas: &[f32], signs: &mut [Vec<f32>]) -> Vec<f64> {
+    /// the adjoint along the shifted trajectory suggests, a few times over. Leaves the best in `best`.
+    fn worst(&self, set: &ConfidenceSet, betas: &[f32], best: &mut [Vec<f32>]) -> Vec<f64> {
+        let ds = self.tau.len();
         let mut lowest = vec![f64::INFINITY; betas.len()];
+        let mut signs = best.to_vec();
         for linearisation in 0..=LINEARISATIONS {
-            let (states, status, returns) = self.replay(set, betas, signs);
-            lowest.iter_mut().zip(&returns).for_each(|(l, r)| *l = l.min(*r));
+            let (states, status, returns) = self.replay(set, betas, &signs);
+            for (segment, reached) in returns.into_iter().enumerate() {
+                if reached.is_nan() || reached > lowest[segment] {
+                    continue;
+                }
+                lowest[segment] = reached;
+                let own = segment * ds..(segment + 1) * ds;
+                best.iter_mut().zip(&signs).for_each(|(b, s)| b[own.clone()].copy_from_slice(&s[own.clone()]));
+            }
             if linearisation < LINEARISATIONS {
-                self.worst_signs(set, betas, &states, &status, signs);
+                self.worst_signs(set, betas, &states, &status, &mut signs);
             }
         }
         lowest

@@ -21,7 +21,7 @@ pub(in crate::report) fn trust(result: &Value, why: &Value) -> String {
         let t = &set["trajectory"];
         if let Some(level) = t["level"].as_f64() {
             body += &format!(
-                " On {} windows (segments of {} steps) of {} held-out episodes its worst return was not above the logged one at a level of {}.",
+                " On {} windows (segments of {} steps) of {} held-out episodes its worst shifts take at least what the model overstates, at a level of {}.",
                 t["windows"],
                 t["segment_length"],
                 t["episodes"],
