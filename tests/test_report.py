@@ -214,7 +214,7 @@ def test_a_ranking_has_all_policies_on_one_axis(browser, place):
     rows = opened.page.query_selector_all("#estimates .row.conservative")
     for row, policy in zip(rows, result["policies"], strict=True):
         text = row.inner_text()
-        assert policy["policy"] in text and number(policy["lower_bound"]) in text
+        assert policy["name"] in text and number(policy["lower_bound"]) in text
     assert opened.page.locator("#scores tbody tr").count() == 2
     opened.picture("ranking")
 

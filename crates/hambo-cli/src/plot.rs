@@ -14,7 +14,7 @@ const SHARPNESS: u32 = 2;
 const COLOURS: [RGBColor; 4] =
     [RGBColor(31, 98, 168), RGBColor(200, 90, 20), RGBColor(40, 130, 60), RGBColor(120, 60, 150)];
 
-/// One chart; the x axis is logarithmic.
+/// One chart; the x axis is logarithmic, and tells where the points are.
 pub struct Panel {
     pub title: String,
     pub x_name: String,
@@ -83,12 +83,18 @@ fn draw<B: DrawingBackend>(
             y = (y.0.min(*reference).max(reference - 1.5 * reference.abs()), y.1.max(*reference));
         }
         let margin = 0.06 * (y.1 - y.0).max(1e-9);
+        let mut ticks: Vec<f64> = points().map(|p| p[0]).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
         let mut chart = ChartBuilder::on(area)
             .margin(12 * scale)
             .caption(&panel.title, font(17))
             .x_label_area_size(42 * scale)
             .y_label_area_size(64 * scale)
-            .build_cartesian_2d((x.0 * 0.9..x.1 * 1.1).log_scale(), y.0 - margin..y.1 + margin)?;
+            .build_cartesian_2d(
+                (x.0 * 0.9..x.1 * 1.1).log_scale().with_key_points(ticks),
+                y.0 - margin..y.1 + margin,
+            )?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
@@ -151,6 +157,9 @@ mod tests {
         };
         let text = svg(std::slice::from_ref(&panel)).unwrap();
         assert!(text.starts_with("<svg") && text.contains("point") && text.contains("<polygon"), "{text}");
+        for tick in ["25", "100"] {
+            assert!(text.contains(&format!("\n{tick}\n")), "no {tick} at the axis:\n{text}");
+        }
         let file = png(&[panel]).unwrap();
         let image = png::Decoder::new(std::io::Cursor::new(&file)).read_info().unwrap();
         assert_eq!(image.info().size(), (PANEL.0 * SHARPNESS, PANEL.1 * SHARPNESS));

@@ -152,9 +152,32 @@ pub(super) fn warnings_of_several(each: &[(&str, &[String])]) -> Vec<String> {
     told
 }
 
+/// Policies by what tells them apart: their paths without the folders and file names that all have in common.
+pub(super) fn short_names(specs: &[&str]) -> Vec<String> {
+    let parts: Vec<Vec<&str>> = specs.iter().map(|spec| spec.split('/').collect()).collect();
+    let spare = parts.iter().map(Vec::len).min().unwrap_or(1) - 1; // parts that can be left out of each
+    let common = |nth: &dyn Fn(&Vec<&str>, usize) -> usize, most: usize| {
+        let same = |i: &usize| parts.iter().all(|p| p[nth(p, *i)] == parts[0][nth(&parts[0], *i)]);
+        (0..most).take_while(same).count()
+    };
+    let first = common(&|_, i| i, spare);
+    let last = common(&|p, i| p.len() - 1 - i, spare - first);
+    parts.iter().map(|p| p[first..p.len() - last].join("/")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_what_tells_policies_apart() {
+        let names = |specs: &[&str]| short_names(specs).join(" ");
+        assert_eq!(names(&["zoo/sac/p.zip", "zoo/a2c/p.zip"]), "sac a2c");
+        assert_eq!(names(&["zoo/sac.zip", "zoo/old/sac.zip"]), "sac.zip old/sac.zip");
+        assert_eq!(names(&["a.zip", "builtin:swing-up,gain=2"]), "a.zip builtin:swing-up,gain=2");
+        assert_eq!(names(&["zoo/p.zip", "zoo/p.zip"]), "p.zip p.zip");
+        assert_eq!(names(&["/zoo/p.zip"]), "p.zip");
+    }
 
     #[test]
     fn what_holds_for_all_is_told_once_and_the_rest_with_its_name() {

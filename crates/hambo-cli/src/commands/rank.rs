@@ -1,6 +1,6 @@
 //! `hambo rank`: many policies on one model.
 
-use super::describe::{command_line, met, names, policy_digest, settings, verdict, warnings_of_several};
+use super::describe::{command_line, met, names, policy_digest, settings, short_names, verdict, warnings_of_several};
 use super::evaluate::{Prepared, prepare};
 use super::{Outcome, SCHEMA, describe};
 use crate::arguments::Evaluate;
@@ -30,11 +30,14 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let ranked = rank(device, data, model, task, &asked.constraints, policies, &truths, question, progress)?;
     let scores = scores(&ranked);
 
+    let specs: Vec<&str> = policies.iter().map(|policy| policy.spec.as_str()).collect();
+    let short = short_names(&specs);
     let met = |r: &Ranked| met(&r.evaluation, arguments.threshold);
     let one = |r: &Ranked| -> hambo::Result<Value> {
         let (policy, evaluation) = (&policies[r.index], &r.evaluation);
         Ok(json!({
             "policy": policy.spec,
+            "name": short[r.index],
             "policy_sha256": policy_digest(&policy.spec)?,
             "lower_bound": evaluation.lower_bound(),
             "verdict": verdict(met(r)),
@@ -72,7 +75,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
         "search": question.search,
         "names": names(task, declaration.env.as_deref()),
         "settings": settings(question, model),
-        "warnings": warnings(&ranked, policies, loaded.notes.iter().chain(&asked.notes)),
+        "warnings": warnings(&ranked, &short, loaded.notes.iter().chain(&asked.notes)),
         "seed": question.seed,
         "seconds": start.elapsed().as_secs_f64(),
     });
@@ -99,11 +102,11 @@ pub fn run(arguments: &Evaluate) -> Outcome {
 
 fn warnings<'a>(
     ranked: &[Ranked],
-    policies: &[hambo::policy::Policy],
+    names: &[String],
     notes: impl Iterator<Item = &'a String>,
 ) -> Vec<String> {
     let each: Vec<(&str, &[String])> =
-        ranked.iter().map(|r| (policies[r.index].spec.as_str(), r.evaluation.warnings.as_slice())).collect();
+        ranked.iter().map(|r| (names[r.index].as_str(), r.evaluation.warnings.as_slice())).collect();
     notes.cloned().chain(warnings_of_several(&each)).chain(unsure_truth(ranked)).collect()
 }
 
@@ -128,7 +131,7 @@ fn unsure_truth(ranked: &[Ranked]) -> Option<String> {
 fn text(result: &Value, ranked: &[Ranked], scores: &[Score], arguments: &Evaluate) -> String {
     let missing = || "–".to_owned();
     let rows = ranked.iter().zip(result["policies"].as_array().into_iter().flatten()).map(|(r, value)| {
-        let mut row = vec![value["policy"].as_str().unwrap_or("?").to_owned()];
+        let mut row = vec![value["name"].as_str().unwrap_or("?").to_owned()];
         row.push(value["verdict"].as_str().map_or_else(missing, str::to_owned));
         row.push(r.evaluation.lower_bound().map_or_else(missing, number));
         row.extend(r.evaluation.estimates.iter().map(|e| number(e.value)));

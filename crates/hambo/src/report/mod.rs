@@ -112,7 +112,7 @@ impl Page<'_> {
 pub fn ranking_headline(result: &Value) -> String {
     let policies = result["policies"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(best) = policies.first() else { return "NO POLICIES".to_owned() };
-    let name = best["policy"].as_str().unwrap_or("?");
+    let name = best["name"].as_str().unwrap_or("?");
     let first = &best["estimates"][0];
     if !first["method"].as_str().is_some_and(is_conservative) {
         return format!("NO BOUND: highest neutral estimate: {name}, {}", result_number(&first["value"]));
@@ -152,7 +152,7 @@ pub fn ranking_markdown(result: &Value) -> String {
         lines.push(format!(
             "| {} | {} | {bound} | {value} | {truth} | {verdict} |",
             i + 1,
-            text(&p["policy"])
+            text(&p["name"])
         ));
     }
     lines.push(String::new());

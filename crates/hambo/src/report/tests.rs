@@ -95,7 +95,7 @@ fn names_are_text() {
 #[test]
 fn a_ranking_names_the_best() {
     let policy = |name: &str, bound: f64, verdict: &str| {
-        json!({"policy": name, "lower_bound": bound, "verdict": verdict, "truth": {"value": bound + 1.0},
+        json!({"policy": name, "name": name, "lower_bound": bound, "verdict": verdict, "truth": {"value": bound + 1.0},
                "estimates": [estimate("ca", json!(bound + 0.5), json!(bound))]})
     };
     let mut r = json!({

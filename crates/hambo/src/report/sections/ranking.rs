@@ -19,7 +19,7 @@ pub(in crate::report) fn ranking(result: &Value) -> String {
             false => format!("estimate <b>{}</b>{truth_text}", result_number(&first["value"])),
         };
         Row {
-            label: format!("<b>{}. {}</b><small>{}</small>", i + 1, words(&p["policy"]), verdict_word(p)),
+            label: format!("<b>{}. {}</b><small>{}</small>", i + 1, words(&p["name"]), verdict_word(p)),
             figures,
             class: if conservative { "conservative" } else { "neutral" },
             value: first["value"].as_f64(),

@@ -72,7 +72,7 @@ pub(in crate::report) fn theory(result: &Value) -> String {
     let rows: String = rows
         .iter()
         .map(|(name, (value, meaning))| {
-            format!("<tr><td>{name}</td><td>{value}</td><td>{meaning}</td></tr>\n")
+            format!("<tr><td>{name}</td><td>{value}</td><td class=\"words\">{meaning}</td></tr>\n")
         })
         .collect();
     let scope = match theory["all_data"].as_bool() {
