@@ -411,7 +411,7 @@ pub struct Reproduce {
     /// Which experiment
     #[arg(value_enum)]
     pub what: Experiment,
-    /// Effort: quick, some minutes; or paper, hours
+    /// Effort: quick, some minutes; or paper, about an hour. The same command again goes on after an interruption
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Folder for table, numbers and plots

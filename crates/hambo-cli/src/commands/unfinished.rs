@@ -62,13 +62,7 @@ pub(super) fn identity(
     };
     let constraints: Vec<String> =
         asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
-    // Another build of the same version may sum in another order.
-    let program = std::env::current_exe().ok().and_then(|path| sha256_of_file(&path).ok());
     let values = [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("version.program", program.unwrap_or_default()),
-        // The same on any number of threads, but not on another kind of device.
-        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
         ("data", sha256.to_owned()),
         ("data.columns", arguments.data.columns.columns.join(" ")),
         ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
@@ -91,7 +85,20 @@ pub(super) fn identity(
         ("search", json!(question.search).to_string()),
         ("model", model),
     ];
-    Ok(values.map(|(name, value)| (name.to_owned(), value)).into())
+    let values = values.map(|(name, value)| (name.to_owned(), value));
+    Ok(program(device).into_iter().chain(values).collect())
+}
+
+/// What computes: another build of the same version may sum in another order, and so may another kind of device, but
+/// not another number of threads.
+pub(super) fn program(device: &Device) -> BTreeMap<String, String> {
+    let program = std::env::current_exe().ok().and_then(|path| sha256_of_file(&path).ok());
+    let values = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("version.program", program.unwrap_or_default()),
+        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
+    ];
+    values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// What the policy does in the first of the logged states: other files beside it (a normaliser) have a say in it too.

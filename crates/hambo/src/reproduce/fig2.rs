@@ -14,6 +14,7 @@
 //! Lemma 3.6 needs a bound on the dynamics' norm in the kernel's Hilbert space, and there is none: that of an RBF kernel
 //! does not even hold s + a.
 
+use crate::checkpoint::Arrays;
 use crate::adversary::{Beta, Learning, Optimisers, SacConfig, SearchConfig};
 use crate::compute::Device;
 use crate::dynamics::GpConfig;
@@ -71,19 +72,21 @@ impl Effort {
         }
     }
 
-    /// More data, more restarts, and the paper's SAC adversary as a second opinion.
+    /// More data, a longer search with a second start, and the paper's SAC adversary as a second opinion.
     pub fn paper() -> Self {
+        let learning = Learning { rounds: 5, episodes: 100, updates: 500, batch: 256, ..Default::default() };
         Effort {
-            sizes: vec![25, 50, 100, 200, 400, 800, 1600],
+            sizes: vec![25, 50, 100, 200, 400, 800],
             seeds: 5,
             rollouts: 2000,
             search: SearchConfig {
                 optimisers: Optimisers::Portfolio,
-                sac: SacConfig {
-                    learning: Learning { rounds: 5, episodes: 100, updates: 500, ..Default::default() },
-                    ..Default::default()
-                },
-                ..SearchConfig::default()
+                restarts: 2,
+                batch: 64,
+                iterations: 80,
+                evaluation: 256,
+                sac: SacConfig { learning, ..Default::default() },
+                ..Effort::quick().search
             },
         }
     }
@@ -122,7 +125,7 @@ pub struct Panel {
 }
 
 /// One data set.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
     /// Transitions.
     pub n: usize,
@@ -191,7 +194,13 @@ fn panel(
     let mut runs = Vec::new();
     for &n in &effort.sizes {
         for seed in 0..effort.seeds {
-            runs.push(one(device, env, &policy, horizon, delta, n, seed, effort)?);
+            let name = format!("{}-{n}-{seed}", env.name());
+            let run = match progress.take_up(&name)? {
+                Some(saved) => Run::of(n, seed, &saved.read(|kept| kept.get_exactly("run", Run::NUMBERS))?),
+                None => one(device, env, &policy, horizon, delta, n, seed, effort)?,
+            };
+            progress.keep(&name, || Ok(run.kept()))?;
+            runs.push(run);
             let total = effort.sizes.len() * effort.seeds as usize;
             progress.report(&format!("figure 2, {}", env.name()), runs.len(), total, &format!("n = {n}"));
         }
@@ -206,6 +215,44 @@ fn panel(
         runs,
         summary,
     })
+}
+
+impl Run {
+    /// Numbers that tell a run, beside n and the seed.
+    const NUMBERS: usize = 8;
+
+    fn kept(&self) -> Arrays {
+        let converged = self.converged.map_or(f64::NAN, |converged| f64::from(u8::from(converged)));
+        let numbers: [f64; Run::NUMBERS] = [
+            self.value,
+            self.truth,
+            self.lower_bound,
+            self.neutral,
+            self.beta.unwrap_or(f64::NAN),
+            converged,
+            self.mean_deviation,
+            self.information_gain,
+        ];
+        let mut arrays = Arrays::default();
+        arrays.put("run", &numbers);
+        arrays
+    }
+
+    /// The run that was kept as these numbers, as many as there are.
+    fn of(n: usize, seed: u64, kept: &[f64]) -> Self {
+        Run {
+            n,
+            seed,
+            value: kept[0],
+            truth: kept[1],
+            lower_bound: kept[2],
+            neutral: kept[3],
+            beta: Some(kept[4]).filter(|beta| !beta.is_nan()),
+            converged: Some(kept[5]).filter(|converged| !converged.is_nan()).map(|converged| converged == 1.0),
+            mean_deviation: kept[6],
+            information_gain: kept[7],
+        }
+    }
 }
 
 impl Summary {
@@ -296,6 +343,26 @@ fn draw(env: EnvName, n: usize, stream: Stream) -> Result<(Vec<f32>, Vec<f32>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_was_kept_is_the_same_run() {
+        let run = Run {
+            n: 40,
+            seed: 3,
+            value: -1.5,
+            truth: -1.0,
+            lower_bound: -1.75,
+            neutral: -0.5,
+            beta: Some(2.0),
+            converged: Some(true),
+            mean_deviation: 0.25,
+            information_gain: 7.0,
+        };
+        for run in [Run { converged: Some(false), ..run.clone() }, Run { beta: None, converged: None, ..run }] {
+            let kept = run.kept().get_exactly("run", Run::NUMBERS).unwrap();
+            assert_eq!(Run::of(40, 3, &kept), run);
+        }
+    }
 
     /// A small figure has the shape of the paper's: below the truth, and nearer with more data.
     #[test]

@@ -2,22 +2,23 @@
 
 use super::Reproduced;
 use crate::arguments::Scale;
-use crate::output::{Bars, number, table};
+use crate::output::{number, table};
 use crate::plot::{Line, Panel};
 use hambo::Result;
 use hambo::compute::Device;
+use hambo::progress::Progress;
 use hambo::reproduce::fig2::{self, Effort};
 use serde_json::json;
 
 /// Two standard errors on each side.
 const BAND: f64 = 1.96;
 
-pub fn run(device: &Device, scale: Scale, bars: &Bars) -> Result<Reproduced> {
+pub fn run(device: &Device, scale: Scale, progress: &dyn Progress) -> Result<Reproduced> {
     let effort = match scale {
         Scale::Quick => Effort::quick(),
         Scale::Paper => Effort::paper(),
     };
-    let figure = fig2::run(device, &effort, bars)?;
+    let figure = fig2::run(device, &effort, progress)?;
     let mut rows = Vec::new();
     for panel in &figure.panels {
         for s in &panel.summary {
