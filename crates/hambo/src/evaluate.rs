@@ -57,7 +57,7 @@ impl Default for Question {
             delta: 0.05,
             rollouts: 10_000,
             seed: 0,
-            beta: Beta::Trajectory,
+            beta: Beta::Trajectory { least: 0.0 },
             search: SearchConfig::default(),
             allow_constant: false,
             explain: false,
@@ -277,7 +277,14 @@ pub fn evaluate_all(
     }
     warnings.extend(bounds.warnings(model, &question));
     let mut constraint_bounds = Vec::with_capacity(constraints.len());
-    let plainly = Question { explain: false, ..question.clone() };
+    // The set is of the dynamics: what one reward asks for, others may need where the log does not show it.
+    let beta = match (question.beta, &bounds.set) {
+        (Beta::Trajectory { .. }, Some(SetReport { beta: Some(least), .. })) => {
+            Beta::Trajectory { least: *least }
+        }
+        (beta, _) => beta,
+    };
+    let plainly = Question { explain: false, beta, ..question.clone() };
     for (index, Constraint { task, threshold }) in constraints.iter().enumerate() {
         let bounds = bound(device, data, model, (task, index + 1), policy, &plainly, progress)?;
         let own = bounds.warnings(model, &question).into_iter();

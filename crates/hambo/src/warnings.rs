@@ -69,7 +69,20 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
     if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
         warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
     }
+    let neutral = estimates.iter().filter(|e| e.lower_bound.is_none());
+    let lowest = neutral.min_by(|a, b| a.value.total_cmp(&b.value));
     for e in estimates {
+        if let (Some(bound), Some(lowest)) = (e.lower_bound, lowest)
+            && bound > lowest.value
+        {
+            warnings.push(format!(
+                "{}: its bound is above the neutral estimate of {}, {:.2}: that one draws from more uncertainty than the \
+                 confidence set holds; rely on the lower of the two",
+                e.method.name(),
+                lowest.method.name(),
+                lowest.value
+            ));
+        }
         if e.diverged_rollouts > 0 {
             warnings.push(format!(
                 "{}: {} trajectories left the finite numbers; each counts its lowest reward for the rest",
@@ -103,7 +116,14 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
 pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(t) = &set.trajectory else {
-        if set.rule.starts_with('1') {
+        if set.rule.ends_with("(no gradient for trajectory)") {
+            warnings.push(
+                "ca: the reward changes in steps alone and has no gradient: the adversary was searched for by SAC, which takes \
+                 longer and may find less, and nothing checks the size of its confidence set; write the steps as slopes, \
+                 such as clamp((x - 7) / 0.1, 0, 1) for x > 7"
+                    .to_owned(),
+            );
+        } else if set.rule.starts_with('1') {
             warnings.push(
                 "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the \
                  paper, which nothing here checks"
@@ -122,7 +142,7 @@ pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
             t.windows
         ));
     }
-    if t.beta == 0.0 {
+    if set.beta == Some(0.0) {
         warnings.push(
             "ca: in nearly all held-out windows the model overstates nothing, so β is 0: the bound is the neutral \
              estimate less its Monte-Carlo margin; --beta 1 asks for more"

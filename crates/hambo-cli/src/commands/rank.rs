@@ -1,6 +1,8 @@
 //! `hambo rank`: many policies on one model.
 
-use super::describe::{command_line, met, names, policy_digest, settings, short_names, verdict, warnings_of_several};
+use super::describe::{
+    command_line, met, names, policy_digest, settings, short_names, verdict, warnings_of_several,
+};
 use super::evaluate::{Prepared, prepare};
 use super::{Outcome, SCHEMA, describe};
 use crate::arguments::Evaluate;
@@ -100,11 +102,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     Ok(if any == Some(false) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn warnings<'a>(
-    ranked: &[Ranked],
-    names: &[String],
-    notes: impl Iterator<Item = &'a String>,
-) -> Vec<String> {
+fn warnings<'a>(ranked: &[Ranked], names: &[String], notes: impl Iterator<Item = &'a String>) -> Vec<String> {
     let each: Vec<(&str, &[String])> =
         ranked.iter().map(|r| (names[r.index].as_str(), r.evaluation.warnings.as_slice())).collect();
     notes.cloned().chain(warnings_of_several(&each)).chain(unsure_truth(ranked)).collect()

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimisers {
-    /// Back-propagation through the model, several restarts.
+    /// Back-propagation through the model, several restarts; SAC where the reward has no gradient.
     Pathwise,
     /// The paper's: Soft Actor-Critic alone.
     Sac,
@@ -280,10 +280,12 @@ pub(crate) fn search(
         return Ok((best, report));
     }
     let in_second_part = saved.as_ref().filter(|saved| saved.has("updates"));
-    if config.optimisers != Optimisers::Sac && in_second_part.is_none() {
+    // Where there is no gradient a descent stays where it is, and would seem to have converged.
+    let optimisers = if world.reward.has_gradient() { config.optimisers } else { Optimisers::Sac };
+    if optimisers != Optimisers::Sac && in_second_part.is_none() {
         search.pathwise(adversary, (&mut best, &mut report), saved.as_ref())?;
     }
-    if config.optimisers != Optimisers::Pathwise {
+    if optimisers != Optimisers::Pathwise {
         search.sac(set, (&mut best, &mut report), in_second_part)?;
     }
     Ok((best, report))

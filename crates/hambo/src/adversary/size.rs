@@ -16,7 +16,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
     /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes.
-    Trajectory,
+    Trajectory {
+        /// What it must not be below: a set that further rewards share with a first one covers that one, too.
+        least: f64,
+    },
     /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
     Gaussian,
     /// Per dimension from held-out single steps, by split-conformal prediction.
@@ -36,7 +39,7 @@ impl std::fmt::Display for Beta {
     /// As the user writes it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Beta::Trajectory => f.write_str("trajectory"),
+            Beta::Trajectory { .. } => f.write_str("trajectory"),
             Beta::Gaussian => f.write_str("gaussian"),
             Beta::Conformal => f.write_str("conformal"),
             Beta::Literal => f.write_str("literal"),
@@ -51,7 +54,7 @@ impl FromStr for Beta {
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "trajectory" => Ok(Beta::Trajectory),
+            "trajectory" => Ok(Beta::Trajectory { least: 0.0 }),
             "gaussian" => Ok(Beta::Gaussian),
             "conformal" => Ok(Beta::Conformal),
             "literal" => Ok(Beta::Literal),
@@ -131,9 +134,15 @@ pub(crate) fn confidence_set(
             };
             ("conformal".to_owned(), None, set)
         }
-        Beta::Trajectory => {
+        // Shifts that lower a return are found along its gradient.
+        Beta::Trajectory { least } if !world.reward.has_gradient() => {
+            let beta = least.max(1.0);
+            let rule = format!("{beta} (no gradient for trajectory)");
+            (rule, Some(beta), ConfidenceSet::new(model, beta)?)
+        }
+        Beta::Trajectory { least } => {
             trajectory = trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, progress)?;
-            let beta = trajectory.as_ref().map_or(1.0, |t| t.beta);
+            let beta = trajectory.as_ref().map_or(1.0, |t| t.beta).max(least);
             let rule =
                 if trajectory.is_some() { "trajectory" } else { "1 (too few episodes for trajectory)" };
             (rule.to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)

@@ -209,7 +209,9 @@ impl<'a> Replay<'a> {
                 }
                 lowest[segment] = reached;
                 let own = segment * ds..(segment + 1) * ds;
-                best.iter_mut().zip(&signs).for_each(|(b, s)| b[own.clone()].copy_from_slice(&s[own.clone()]));
+                best.iter_mut()
+                    .zip(&signs)
+                    .for_each(|(b, s)| b[own.clone()].copy_from_slice(&s[own.clone()]));
             }
             if linearisation < LINEARISATIONS {
                 self.worst_signs(set, betas, &states, &status, &mut signs);

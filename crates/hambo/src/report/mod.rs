@@ -149,11 +149,7 @@ pub fn ranking_markdown(result: &Value) -> String {
         let truth = p["truth"]["value"].as_f64().map_or("–".to_owned(), number);
         let verdict = p["verdict"].as_str().unwrap_or("–");
         let value = result_number(&first["value"]);
-        lines.push(format!(
-            "| {} | {} | {bound} | {value} | {truth} | {verdict} |",
-            i + 1,
-            text(&p["name"])
-        ));
+        lines.push(format!("| {} | {} | {bound} | {value} | {truth} | {verdict} |", i + 1, text(&p["name"])));
     }
     lines.push(String::new());
     let warnings = result["warnings"].as_array().into_iter().flatten();

@@ -14,8 +14,8 @@
 //! Lemma 3.6 needs a bound on the dynamics' norm in the kernel's Hilbert space, and there is none: that of an RBF kernel
 //! does not even hold s + a.
 
-use crate::checkpoint::Arrays;
 use crate::adversary::{Beta, Learning, Optimisers, SacConfig, SearchConfig};
+use crate::checkpoint::Arrays;
 use crate::compute::Device;
 use crate::dynamics::GpConfig;
 use crate::dynamics::gp::{Family, Hyperparameters, Kernel};
@@ -248,7 +248,9 @@ impl Run {
             lower_bound: kept[2],
             neutral: kept[3],
             beta: Some(kept[4]).filter(|beta| !beta.is_nan()),
-            converged: Some(kept[5]).filter(|converged| !converged.is_nan()).map(|converged| converged == 1.0),
+            converged: Some(kept[5])
+                .filter(|converged| !converged.is_nan())
+                .map(|converged| converged == 1.0),
             mean_deviation: kept[6],
             information_gain: kept[7],
         }
@@ -358,7 +360,8 @@ mod tests {
             mean_deviation: 0.25,
             information_gain: 7.0,
         };
-        for run in [Run { converged: Some(false), ..run.clone() }, Run { beta: None, converged: None, ..run }] {
+        for run in [Run { converged: Some(false), ..run.clone() }, Run { beta: None, converged: None, ..run }]
+        {
             let kept = run.kept().get_exactly("run", Run::NUMBERS).unwrap();
             assert_eq!(Run::of(40, 3, &kept), run);
         }

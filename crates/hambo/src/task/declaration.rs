@@ -215,7 +215,7 @@ impl Declaration {
 
 impl ConstraintText {
     fn resolve(&self, task: &Task, learns_termination: bool, data: &Transitions) -> Result<Constraint> {
-        let reward = program("constraint", &self.expression, task.state_dim, task.action_dim)
+        let reward = program("expression", &self.expression, task.state_dim, task.action_dim)
             .map_err(|e| Error::Mismatch(format!("constraint {:?}: {e}", self.name)))?;
         let mut task = Task { name: self.name.clone(), reward, ..task.clone() };
         let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;

@@ -128,7 +128,7 @@ fn the_size_of_the_set_covers_the_reward() {
     let (task, policy) = (learned(), Policy::read("builtin:proportional").unwrap());
     let setting = Setting { task: &task, policy: &policy, horizon: 20, discount: 1.0 };
     let world = World::new(&device, &model, setting);
-    let (set, report) = confidence_set(&world, &data, Beta::Trajectory, 0.1, &()).unwrap();
+    let (set, report) = confidence_set(&world, &data, Beta::Trajectory { least: 0.0 }, 0.1, &()).unwrap();
     let beta = report.beta.unwrap();
     assert!((beta - 0.3 / PAID_SPREAD).abs() < 0.01, "β = {beta}");
     assert_eq!(set.reach, [beta as f32; 3]);

@@ -35,7 +35,7 @@ fn log(falls: [f32; 2]) -> Transitions {
     .unwrap()
 }
 
-fn measured(falls: [f32; 2]) -> f64 {
+fn measured(falls: [f32; 2], least: f64) -> f64 {
     let device = Device::cpu(Some(2)).unwrap();
     let data = log(falls);
     let held_out = Split {
@@ -50,7 +50,7 @@ fn measured(falls: [f32; 2]) -> f64 {
     let setting = Setting { task: &task, policy: &policy, horizon: 2 * SEGMENT, discount: 1.0 };
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        confidence_set(&world, &data, Beta::Trajectory, 0.5, &()).unwrap().1.beta.unwrap()
+        confidence_set(&world, &data, Beta::Trajectory { least }, 0.5, &()).unwrap().1.beta.unwrap()
     })
 }
 
@@ -68,7 +68,8 @@ fn the_set_takes_from_a_window_what_the_model_overstates_in_it() {
         ([0.06, -0.6], 0.06 * PAID),
         ([-0.06, -0.6], 0.0),
     ] {
-        let (beta, expected) = (measured(falls), overstated / taken_by_one);
+        let (beta, expected) = (measured(falls, 0.0), overstated / taken_by_one);
         assert!((beta - expected).abs() <= 1e-3 * expected, "{falls:?}: {beta}, not {expected}");
     }
+    assert_eq!(measured([0.06, 0.0], 0.7), 0.7);
 }
