@@ -281,7 +281,7 @@ pub(crate) fn search(
     }
     let in_second_part = saved.as_ref().filter(|saved| saved.has("updates"));
     // Where there is no gradient a descent stays where it is, and would seem to have converged.
-    let optimisers = if world.reward.has_gradient() { config.optimisers } else { Optimisers::Sac };
+    let optimisers = if world.pays_in_steps() { Optimisers::Sac } else { config.optimisers };
     if optimisers != Optimisers::Sac && in_second_part.is_none() {
         search.pathwise(adversary, (&mut best, &mut report), saved.as_ref())?;
     }

@@ -135,7 +135,7 @@ pub(crate) fn confidence_set(
             ("conformal".to_owned(), None, set)
         }
         // Shifts that lower a return are found along its gradient.
-        Beta::Trajectory { least } if !world.reward.has_gradient() => {
+        Beta::Trajectory { least } if world.pays_in_steps() => {
             let beta = least.max(1.0);
             let rule = format!("{beta} (no gradient for trajectory)");
             (rule, Some(beta), ConfidenceSet::new(model, beta)?)

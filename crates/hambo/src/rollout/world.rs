@@ -70,6 +70,13 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether returns depend on where states go, but only in steps, so that no gradient tells how to lower them.
+    pub fn pays_in_steps(&self) -> bool {
+        let reward = &self.reward;
+        let depends = reward.uses_state() || reward.uses_action() || reward.uses_next_state();
+        !reward.has_gradient() && (depends || self.termination.is_some())
+    }
+
     /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
     pub fn repeat(&self, times: usize, mut step: impl FnMut()) {
         match self.setting.policy.on_device() && self.model.on_device(self.device) {
