@@ -165,7 +165,8 @@ pub struct Evaluate {
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true)]
     pub beta: String,
     /// What searches for ca's adversary: pathwise (back-propagation through the model), sac (the paper's, 12 rounds), or
-    /// portfolio (both, and the lower counts) [default: pathwise, or portfolio at --scale paper]
+    /// portfolio (both, and the lower counts); sac alone where returns change in steps and have no gradient [default: pathwise,
+    /// or portfolio at --scale paper]
     #[arg(long, value_enum, hide_possible_values = true)]
     pub adversary: Option<Adversary>,
     /// Discount factor of rewards

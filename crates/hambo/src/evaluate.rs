@@ -366,6 +366,8 @@ impl Bounds {
     fn warnings(&self, model: &dyn Dynamics, question: &Question) -> Vec<String> {
         let mut warnings = warnings::of_estimates(model, &self.estimates);
         warnings.extend(self.set.iter().flat_map(|set| warnings::of_set(set, question.delta)));
+        let asked = question.search.optimisers;
+        warnings.extend(self.search.as_ref().and_then(|search| warnings::of_search(search, asked)));
         warnings
     }
 }

@@ -1,6 +1,6 @@
 //! What the reader of a bound must know before trusting it.
 
-use crate::adversary::SetReport;
+use crate::adversary::{Optimisers, SearchReport, SetReport};
 use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport};
 use crate::estimate::{Estimate, Method};
 use crate::rollout::FAR;
@@ -69,15 +69,15 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
     if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
         warnings.push("one particle leaves nothing to choose: DA1 was not trained, and is DAinf".to_owned());
     }
-    let neutral = estimates.iter().filter(|e| e.lower_bound.is_none());
+    let neutral = estimates.iter().filter(|e| e.lower_bound.is_none() && e.method != Method::Mean);
     let lowest = neutral.min_by(|a, b| a.value.total_cmp(&b.value));
     for e in estimates {
         if let (Some(bound), Some(lowest)) = (e.lower_bound, lowest)
             && bound > lowest.value
         {
             warnings.push(format!(
-                "{}: its bound is above the neutral estimate of {}, {:.2}: that one draws from more uncertainty than the \
-                 confidence set holds; rely on the lower of the two",
+                "{}: its bound is above the neutral estimate of {}, {:.2}, which draws from more uncertainty than this \
+                 adversary may use; rely on the lower of the two",
                 e.method.name(),
                 lowest.method.name(),
                 lowest.value
@@ -112,15 +112,25 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
     warnings
 }
 
+/// Of the search for CA's adversary: that it was not the one asked for.
+pub(crate) fn of_search(report: &SearchReport, asked: Optimisers) -> Option<String> {
+    let instead = asked != Optimisers::Sac && report.by_sac_alone();
+    instead.then(|| {
+        "ca: returns change in steps alone (by the reward, or by what ends an episode), so that there is no gradient to \
+         descend along: the adversary was searched for by SAC, which takes longer and may find less; in a reward a slope \
+         helps, such as clamp((x - 7) / 0.1, 0, 1) in place of x > 7"
+            .to_owned()
+    })
+}
+
 /// Of a confidence set: what it was measured on.
 pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(t) = &set.trajectory else {
         if set.rule.ends_with("(no gradient for trajectory)") {
             warnings.push(
-                "ca: the reward changes in steps alone and has no gradient: the adversary was searched for by SAC, which takes \
-                 longer and may find less, and nothing checks the size of its confidence set; write the steps as slopes, \
-                 such as clamp((x - 7) / 0.1, 0, 1) for x > 7"
+                "ca: without a gradient the confidence set cannot be measured on trajectories: β is 1 as in the paper, or the \
+                 task's if that is larger, which nothing here checks"
                     .to_owned(),
             );
         } else if set.rule.starts_with('1') {
@@ -134,11 +144,12 @@ pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
     };
     if t.level < 1.0 - delta {
         warnings.push(format!(
-            "ca: {} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: β is the largest that any \
-             of their {} windows asked for",
+            "ca: {} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: {} that any of their {} windows \
+             asked for",
             t.episodes,
             100.0 * t.level,
             100.0 * (1.0 - delta),
+            if set.beta == Some(t.beta) { "β is the largest" } else { "β is the task's, larger than" },
             t.windows
         ));
     }

@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimisers {
-    /// Back-propagation through the model, several restarts; SAC where the reward has no gradient.
+    /// Back-propagation through the model, several restarts; SAC where returns change in steps alone.
     Pathwise,
     /// The paper's: Soft Actor-Critic alone.
     Sac,
-    /// Both, the second for a second opinion.
+    /// Both, the second for a second opinion; SAC where returns change in steps alone.
     Portfolio,
 }
 
@@ -176,6 +176,11 @@ impl SearchReport {
         values.fold(f64::INFINITY, f64::min)
     }
 
+    /// Whether SAC alone was asked.
+    pub(crate) fn by_sac_alone(&self) -> bool {
+        self.count_of("sac") > 0 && self.count_of("pathwise") == 0
+    }
+
     /// How many candidates one of the optimisers brought.
     fn count_of(&self, optimiser: &str) -> usize {
         self.candidates.iter().filter(|c| c.optimiser == optimiser).count()
@@ -259,6 +264,9 @@ pub(crate) fn search(
     stream: Stream,
     work: (&dyn Progress, &str),
 ) -> Result<(Continuous, SearchReport)> {
+    // Where there is no gradient a descent stays where it is, and would seem to have converged.
+    let by_sac = SearchConfig { optimisers: Optimisers::Sac, ..config.clone() };
+    let config = if world.pays_in_steps() { &by_sac } else { config };
     let search = Search::new(world, config, data, stream, work)?;
     let World { device, model, .. } = *world;
     let initialisation = stream.child("pathwise");
@@ -280,12 +288,10 @@ pub(crate) fn search(
         return Ok((best, report));
     }
     let in_second_part = saved.as_ref().filter(|saved| saved.has("updates"));
-    // Where there is no gradient a descent stays where it is, and would seem to have converged.
-    let optimisers = if world.pays_in_steps() { Optimisers::Sac } else { config.optimisers };
-    if optimisers != Optimisers::Sac && in_second_part.is_none() {
+    if config.optimisers != Optimisers::Sac && in_second_part.is_none() {
         search.pathwise(adversary, (&mut best, &mut report), saved.as_ref())?;
     }
-    if optimisers != Optimisers::Pathwise {
+    if config.optimisers != Optimisers::Pathwise {
         search.sac(set, (&mut best, &mut report), in_second_part)?;
     }
     Ok((best, report))

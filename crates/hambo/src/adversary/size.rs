@@ -15,7 +15,8 @@ use std::str::FromStr;
 /// How the size of the confidence set is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
-    /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes.
+    /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes or
+    /// returns have no gradient.
     Trajectory {
         /// What it must not be below: a set that further rewards share with a first one covers that one, too.
         least: f64,

@@ -128,6 +128,7 @@ fn where_the_reward_has_no_gradient_sac_searches() {
     let task = Task { reward: Program::parse(&["-(s[0] < 0)"], 2, 2, Scope::REWARD).unwrap(), ..task() };
     let report = run_on(&task, BETA, &small(Optimisers::Pathwise));
     assert!(report.candidates.iter().all(|c| c.optimiser == "sac"), "{:?}", report.candidates);
+    assert_eq!(report.converged, run_on(&task, BETA, &small(Optimisers::Sac)).converged);
     // Half of the starts are below 0 and stay there; of the others the adversary brings most below in some steps.
     assert!(report.lowest < 1.4 * report.neutral, "{} of {}", report.lowest, report.neutral);
 }

@@ -124,7 +124,8 @@ impl Iterator for Pages {
     }
 }
 
-/// A file from which only sound heads of pages are read.
+/// A file from which only sound heads of pages are read. (Where pages are skipped the reader beneath asks for other places in
+/// this way, too: it does so for lists alone, which are refused before.)
 struct Checked(Arc<File>);
 
 impl Length for Checked {
