@@ -53,7 +53,7 @@ Example:
 
 const REPRODUCE_EXAMPLES: &str = "\
 Example:
-  hambo reproduce fig2 --scale quick --out fig2      # some minutes; writes fig2/fig2.{txt,json,svg,png}";
+  hambo reproduce fig2 --scale quick --out fig2      # a minute; writes fig2/fig2.{txt,json,svg,png}";
 
 const DEMO_EXAMPLES: &str = "\
 Example:
@@ -412,7 +412,7 @@ pub struct Reproduce {
     /// Which experiment
     #[arg(value_enum)]
     pub what: Experiment,
-    /// Effort: quick, some minutes; or paper, about an hour. The same command again goes on after an interruption
+    /// Effort: quick, a minute; or paper, half an hour. The same command again goes on after an interruption
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Folder for table, numbers and plots

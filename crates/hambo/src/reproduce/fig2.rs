@@ -54,7 +54,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Some minutes on two cores.
+    /// A minute on two cores.
     pub fn quick() -> Self {
         Effort {
             sizes: vec![25, 50, 100, 200, 400],
