@@ -1,6 +1,6 @@
 //! What the reader of a bound must know before trusting it.
 
-use crate::adversary::{Optimisers, SearchReport, SetReport};
+use crate::adversary::{NO_GRADIENT, Optimisers, SearchReport, SetReport, TOO_FEW_EPISODES};
 use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport};
 use crate::estimate::{Estimate, Method};
 use crate::rollout::FAR;
@@ -127,13 +127,13 @@ pub(crate) fn of_search(report: &SearchReport, asked: Optimisers) -> Option<Stri
 pub(crate) fn of_set(set: &SetReport, delta: f64) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(t) = &set.trajectory else {
-        if set.rule.ends_with("(no gradient for trajectory)") {
+        if set.rule.ends_with(NO_GRADIENT) {
             warnings.push(
                 "ca: without a gradient the confidence set cannot be measured on trajectories: β is 1 as in the paper, or the \
                  task's if that is larger, which nothing here checks"
                     .to_owned(),
             );
-        } else if set.rule.starts_with('1') {
+        } else if set.rule == TOO_FEW_EPISODES {
             warnings.push(
                 "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the \
                  paper, which nothing here checks"

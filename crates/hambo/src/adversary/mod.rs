@@ -18,6 +18,6 @@ pub use learning::Learning;
 pub use portfolio::{Candidate, Optimisers, SearchConfig, SearchReport};
 pub(crate) use portfolio::{search, search_members};
 pub use sac::SacConfig;
-pub(crate) use size::confidence_set;
 pub use size::{Beta, SetReport};
+pub(crate) use size::{NO_GRADIENT, TOO_FEW_EPISODES, confidence_set};
 pub use trajectory::TrajectoryBeta;

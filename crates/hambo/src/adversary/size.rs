@@ -12,6 +12,10 @@ use crate::{Error, Result};
 use serde::Serialize;
 use std::str::FromStr;
 
+/// What the rule of a set says where its trajectories could not be measured.
+pub(crate) const NO_GRADIENT: &str = "(no gradient for trajectory)";
+pub(crate) const TOO_FEW_EPISODES: &str = "1 (too few episodes for trajectory)";
+
 /// How the size of the confidence set is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
@@ -138,14 +142,13 @@ pub(crate) fn confidence_set(
         // Shifts that lower a return are found along its gradient.
         Beta::Trajectory { least } if world.pays_in_steps() => {
             let beta = least.max(1.0);
-            let rule = format!("{beta} (no gradient for trajectory)");
+            let rule = format!("{beta} {NO_GRADIENT}");
             (rule, Some(beta), ConfidenceSet::new(model, beta)?)
         }
         Beta::Trajectory { least } => {
             trajectory = trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, progress)?;
             let beta = trajectory.as_ref().map_or(1.0, |t| t.beta).max(least);
-            let rule =
-                if trajectory.is_some() { "trajectory" } else { "1 (too few episodes for trajectory)" };
+            let rule = if trajectory.is_some() { "trajectory" } else { TOO_FEW_EPISODES };
             (rule.to_owned(), Some(beta), ConfidenceSet::new(model, beta)?)
         }
     };

@@ -11,15 +11,17 @@ mod mlp;
 mod optimise;
 mod rl;
 mod sampling;
+mod sources;
 mod travel;
 
 use crate::{Error, Result};
 pub(crate) use ahead::Ahead;
 use compiler::Compiler;
 use cudarc::driver::{result, sys};
+use sources::{Kernel, Section, Source};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Smallest compute capability with tensor cores for TF32.
 const CAPABILITY: [i32; 2] = [8, 0];
@@ -32,18 +34,6 @@ const RECORDED: usize = 8;
 const LIMIT: &str = "HAMBO_GPU_MEMORY";
 /// Bytes from which on it is asked whether they are free.
 const LARGE: usize = 1 << 20;
-
-/// A file of kernels that are not products, with what all of them share.
-macro_rules! kernels {
-    ($file:literal) => {
-        concat!(include_str!("common.cu"), include_str!("shared.cu"), include_str!($file))
-    };
-}
-const STEIN: &str = kernels!("stein.cu");
-const PASSES: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("mlp.cu"));
-const FLOOR: &str = concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("floor.cu"));
-const WEIGHTS: &str =
-    concat!(include_str!("common.cu"), include_str!("products.cu"), include_str!("weights.cu"));
 
 /// A GPU.
 pub(crate) struct Cuda {
@@ -78,51 +68,6 @@ unsafe impl Send for Cuda {}
 // SAFETY: as above; one stream orders all the work.
 unsafe impl Sync for Cuda {}
 
-/// A kernel and where it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Kernel {
-    name: &'static str,
-    source: Source,
-}
-
-/// A file of kernels that are not products. Each is compiled for itself, since together they would take four times as long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Section {
-    Moving,
-    Optimisers,
-    Heads,
-    Trajectories,
-    Programs,
-    Rl,
-}
-
-impl Section {
-    const ALL: [Section; 6] = [
-        Section::Moving,
-        Section::Optimisers,
-        Section::Heads,
-        Section::Trajectories,
-        Section::Programs,
-        Section::Rl,
-    ];
-
-    fn source(self) -> &'static str {
-        match self {
-            Section::Moving => kernels!("moving.cu"),
-            Section::Optimisers => kernels!("optimisers.cu"),
-            Section::Heads => kernels!("heads.cu"),
-            Section::Trajectories => kernels!("trajectories.cu"),
-            Section::Programs => kernels!("programs.cu"),
-            Section::Rl => kernels!("rl.cu"),
-        }
-    }
-
-    /// Names of its kernels.
-    fn kernels(self) -> impl Iterator<Item = &'static str> {
-        self.source().split("\nKERNEL ").skip(1).filter_map(|text| text.split('(').next())
-    }
-}
-
 /// How the next pass through networks stands to the kernel before it.
 #[derive(Clone, Copy)]
 struct Turn {
@@ -142,87 +87,6 @@ enum Last {
     Writer,
     /// Any other, which was started when all before it had ended.
     Other,
-}
-
-/// A source, and what it is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Source {
-    /// Kernels that are not products.
-    Kernels(Section),
-    /// `stein.cu`
-    Stein {
-        /// Number of networks.
-        particles: u32,
-    },
-    /// `floor.cu`
-    Floor,
-    /// `mlp.cu`
-    Passes {
-        /// Which of the two kernels.
-        backward: bool,
-        /// Rows of a block in units of 16.
-        tiles: u32,
-        /// Whether products are as good as f32.
-        precise: bool,
-        /// Width of the hidden layers, or 0.
-        width: u32,
-        /// Distance of rows in shared memory.
-        pitch: u32,
-    },
-    /// `weights.cu`
-    Weights {
-        /// As above.
-        precise: bool,
-        /// As above.
-        width: u32,
-    },
-}
-
-impl Source {
-    /// What is likely to be asked for, too, once this is: passes of the same networks on more rows and fewer and, where
-    /// arithmetic is that of training, on the way back.
-    fn companions(self) -> Vec<Source> {
-        let Source::Passes { backward: false, tiles, precise, width, pitch } = self else { return vec![] };
-        if width == 0 {
-            return vec![];
-        }
-        let pass = |backward, tiles| Source::Passes { backward, tiles, precise, width, pitch };
-        let mut likely: Vec<Source> =
-            (1..=mlp::MOST_TILES).filter(|&t| t != tiles).map(|t| pass(false, t)).collect();
-        if !precise {
-            likely.extend([pass(true, tiles), Source::Weights { precise, width }]);
-        }
-        likely
-    }
-
-    /// Whether its kernels may write networks' parameters.
-    fn writes_parameters(self) -> bool {
-        matches!(self, Source::Kernels(Section::Moving | Section::Optimisers) | Source::Stein { .. })
-    }
-
-    fn compile(self, compiler: &Compiler) -> Result<Vec<u8>> {
-        match self {
-            Source::Kernels(section) => {
-                compiler.compile(&format!("{section:?}").to_lowercase(), section.source(), &[])
-            }
-            Source::Stein { particles } => compiler.compile("stein", STEIN, &[("PARTICLES", particles)]),
-            Source::Floor => compiler.compile("floor", FLOOR, &[("PRECISE", 0)]),
-            Source::Passes { backward, tiles, precise, width, pitch } => {
-                let (backward, precise) = (backward.into(), precise.into());
-                let defines = [
-                    ("BACKWARD", backward),
-                    ("TILES", tiles),
-                    ("PRECISE", precise),
-                    ("WIDTH", width),
-                    ("PITCH", pitch),
-                ];
-                compiler.compile("mlp", PASSES, &defines)
-            }
-            Source::Weights { precise, width } => {
-                compiler.compile("weights", WEIGHTS, &[("PRECISE", precise.into()), ("WIDTH", width)])
-            }
-        }
-    }
 }
 
 /// Blocks, threads a block, and bytes of shared memory.
@@ -269,20 +133,6 @@ macro_rules! launch {
     };
 }
 use launch;
-
-impl From<&'static str> for Kernel {
-    fn from(name: &'static str) -> Self {
-        static SECTIONS: LazyLock<HashMap<&str, Section>> = LazyLock::new(|| {
-            Section::ALL
-                .into_iter()
-                .flat_map(|section| section.kernels().map(move |name| (name, section)))
-                .collect()
-        });
-        // A kernel that is in none is reported when it is looked for.
-        let section = SECTIONS.get(name).copied().unwrap_or(Section::Moving);
-        Kernel { name, source: Source::Kernels(section) }
-    }
-}
 
 /// Memory on the GPU.
 pub(crate) struct Memory {
@@ -727,55 +577,5 @@ fn words(error: result::DriverError) -> String {
     match (text(error.error_name()), text(error.error_string())) {
         (Ok(name), Ok(text)) => format!("{text} ({name})"),
         _ => format!("{error:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    /// Kernels are found by their names alone.
-    #[test]
-    fn every_kernel_that_is_started_is_there() {
-        let started = [
-            include_str!("elementwise.rs"),
-            include_str!("mlp.rs"),
-            include_str!("optimise.rs"),
-            include_str!("rl.rs"),
-            include_str!("sampling.rs"),
-            include_str!("travel.rs"),
-        ];
-        let known: Vec<&str> = super::Section::ALL.into_iter().flat_map(super::Section::kernels).collect();
-        let mut names = 0;
-        for text in started.iter().flat_map(|file| file.split("launch!(").skip(1)) {
-            let Some(kernel) = text.split(',').nth(1) else { continue };
-            let Some(name) = kernel.trim().strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
-                continue; // named elsewhere
-            };
-            assert!(known.contains(&name), "there is no kernel {name}");
-            names += 1;
-        }
-        assert!(names > 30, "{names}");
-    }
-
-    /// A kernel that does not wait first would run beside the one before it.
-    #[test]
-    fn every_kernel_begins_in_order() {
-        let sections = super::Section::ALL.map(super::Section::source);
-        for source in [super::STEIN, super::PASSES, super::WEIGHTS, super::FLOOR].into_iter().chain(sections)
-        {
-            let mut kernels = 0;
-            let beginnings = ["\nKERNEL ", "__global__ void "];
-            for declaration in beginnings.iter().flat_map(|beginning| source.split(beginning).skip(1)) {
-                let Some((signature, body)) = declaration.split_once('{') else { continue };
-                if signature.starts_with('\n') {
-                    continue; // the definition of KERNEL itself
-                }
-                let name = signature.split('(').next().unwrap_or_default();
-                let first = body.trim_start_matches([' ', '\n', '\\']);
-                let first = first.trim_start_matches("if (order == FIRST) ");
-                assert!(first.starts_with("in_order();"), "{name} does not begin with in_order()");
-                kernels += 1;
-            }
-            assert!(kernels >= 1);
-        }
     }
 }
