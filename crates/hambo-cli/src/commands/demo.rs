@@ -82,6 +82,7 @@ pub fn run(arguments: &Demo) -> Outcome {
             );
         }
         let told = Told {
+            device: &device,
             question: &question,
             task: &task,
             declared: &declared,

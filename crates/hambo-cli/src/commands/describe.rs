@@ -3,6 +3,7 @@
 use super::SCHEMA;
 use crate::arguments::Acting;
 use hambo::Result;
+use hambo::compute::Device;
 use hambo::curves::Curves;
 use hambo::data::{Transitions, digest};
 use hambo::dynamics::Dynamics;
@@ -17,6 +18,7 @@ use std::path::Path;
 
 /// What is told of an evaluation.
 pub struct Told<'a> {
+    pub device: &'a Device,
     pub question: &'a Question,
     pub task: &'a Task,
     pub declared: &'a Declared,
@@ -40,6 +42,7 @@ impl Told<'_> {
         let mut result = json!({
             "schema": SCHEMA,
             "version": env!("CARGO_PKG_VERSION"),
+            "device": self.device.kind(),
             "task": task.name,
             "declared": self.declared,
             "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": self.sha256},

@@ -146,6 +146,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     evaluation.warnings.splice(0..0, loaded.notes.iter().chain(notes).cloned());
 
     let told = Told {
+        device,
         question,
         task,
         declared,

@@ -59,6 +59,7 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     let mut result = json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
+        "device": prepared.device.kind(),
         "task": task.name,
         "declared": asked.declared,
         "data": {"transitions": data.len(), "episodes": data.episodes().len(), "sha256": prepared.sha256},

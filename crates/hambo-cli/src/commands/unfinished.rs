@@ -96,7 +96,7 @@ pub(super) fn program(device: &Device) -> BTreeMap<String, String> {
     let values = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("version.program", program.unwrap_or_default()),
-        ("device", if let Device::Cpu(_) = device { "cpu".to_owned() } else { device.name() }),
+        ("device", device.kind()),
     ];
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }

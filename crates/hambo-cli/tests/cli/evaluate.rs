@@ -9,6 +9,7 @@ fn the_object_has_every_field_that_programs_rely_on() {
     assert_eq!(result["schema"], "hambo/1");
     assert_eq!(result["task"], "point-safety");
     assert_eq!(result["data"]["transitions"], 600);
+    assert!(result["device"].as_str().unwrap().starts_with("cpu ("), "{}", result["device"]);
     let digest = result["data"]["sha256"].as_str().unwrap();
     assert!(digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit()));
     assert_eq!(result["policy"], "builtin:waypoint");

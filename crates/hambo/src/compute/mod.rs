@@ -181,8 +181,16 @@ impl Device {
     /// A name for people.
     pub fn name(&self) -> String {
         match self {
-            Device::Cpu(cpu) => format!("cpu ({} threads)", cpu.0.threads()),
+            Device::Cpu(cpu) => format!("cpu ({} threads, {})", cpu.0.threads(), cpu::instructions()),
             Device::Cuda(gpu) => format!("cuda ({})", gpu.cuda.name()),
+        }
+    }
+
+    /// What the bits of a result depend on: not on the number of threads.
+    pub fn kind(&self) -> String {
+        match self {
+            Device::Cpu(_) => format!("cpu ({})", cpu::instructions()),
+            Device::Cuda(_) => self.name(),
         }
     }
 

@@ -41,6 +41,7 @@ pub fn run(arguments: &Reproduce) -> Outcome {
     let result = json!({
         "schema": SCHEMA,
         "version": env!("CARGO_PKG_VERSION"),
+        "device": device.kind(),
         "experiment": name,
         "scale": scale,
         "result": found.numbers,

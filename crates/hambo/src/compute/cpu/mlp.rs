@@ -1,5 +1,6 @@
-//! Forward and backward passes of an ensemble of MLPs on GEMM.
+//! Forward and backward passes of an ensemble of MLPs.
 
+use super::product::{Matrix, Part, WIDE, product, strided_product};
 use super::{Cpu, Parts, vectorised};
 use crate::compute::{
     Buffer, Input,
@@ -9,9 +10,12 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 /// Rows that a thread takes through a network at a time at the most: their activations stay in its cache.
-const ROWS: usize = 256;
-/// Columns of a weight gradient that a thread computes at a time.
-const COLUMNS: usize = 128;
+const ROWS: usize = 512;
+/// Columns of a weight gradient that a thread computes at a time at the most, and where there are more threads than
+/// members.
+const COLUMNS: [usize; 2] = [256, 128];
+// A part of more than that is computed as the whole would be.
+const _: () = assert!(COLUMNS[1] / 2 >= WIDE);
 
 /// How the rows of all members are shared out: in large blocks, which use the weights often once they are packed, and
 /// so that all threads end together. What comes out does not depend on it.
@@ -31,7 +35,10 @@ impl Units {
         if large == 1 && members >= threads && rows >= 16 * threads {
             return Units { members, rows, segments: threads, blocks: 1 };
         }
-        let blocks = if members * large >= 4 * threads { large } else { rows.div_ceil(ROWS / 2) };
+        let evenly =
+            |&blocks: &usize| members * blocks >= 4 * threads || (members * blocks).is_multiple_of(threads);
+        let smallest = rows.div_ceil(ROWS / 4);
+        let blocks = [large, rows.div_ceil(ROWS / 2)].into_iter().find(evenly).unwrap_or(smallest);
         Units { members, rows, segments: 1, blocks }
     }
 
@@ -44,7 +51,7 @@ impl Units {
         let whole = self.members / self.segments * self.blocks;
         let per_segment = whole + self.members % self.segments;
         let (segment, unit) = (unit / per_segment, unit % per_segment);
-        let part = |i: usize, n: usize| self.rows * i / n..self.rows * (i + 1) / n;
+        let part = |i: usize, n: usize| part(self.rows, i, n);
         match unit.checked_sub(whole) {
             // Neighbouring units share a member, so that its weights stay in the cache.
             None => {
@@ -54,6 +61,11 @@ impl Units {
             Some(left) => (self.members - self.members % self.segments + left, part(segment, self.segments)),
         }
     }
+}
+
+/// The i-th of n parts of about the same size.
+fn part(len: usize, i: usize, n: usize) -> Range<usize> {
+    len * i / n..len * (i + 1) / n
 }
 
 thread_local! {
@@ -156,25 +168,32 @@ impl Cpu {
                 // SAFETY: each unit touches the rows of its own member and block.
                 let delta = unsafe { deltas[shape.depth() - 1].take(range(last.outputs)) };
                 let live = if gradient.is_some() { Live::all(n) } else { Live::pack(delta, last.outputs) };
+                let through = |l: usize, delta: Part<'_>| {
+                    let layer = shape.layer(l);
+                    through_activation(layer, &activations[l].cpu()[range(layer.outputs)], &live, delta);
+                };
+                let delta = &mut delta[..live.n * last.outputs];
+                through(shape.depth() - 1, Part::all(delta, last.outputs));
                 for (l, layer) in shape.layers().rev() {
-                    // SAFETY: as above.
-                    let delta =
-                        &mut unsafe { deltas[l].take(range(layer.outputs)) }[..live.n * layer.outputs];
-                    let output = &activations[l].cpu()[range(layer.outputs)];
-                    through_activation(layer, output, &live, delta);
                     let below = match (l, d_input) {
                         (0, None) => continue,
                         (0, Some(d_input)) => d_input,
                         _ => deltas[l - 1],
                     };
-                    let weights = &params[layer.offset..][..layer.inputs * layer.outputs];
                     // SAFETY: as above.
+                    let delta = &unsafe { deltas[l].take(range(layer.outputs)) }[..live.n * layer.outputs];
                     let below = unsafe { below.take(range(layer.inputs)) };
+                    let weights = &params[layer.offset..][..layer.inputs * layer.outputs];
                     // dx = delta · Wᵀ
                     product(
                         Matrix::new(delta, live.n, layer.outputs),
                         Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
                         &mut below[..live.n * layer.inputs],
+                        |part| {
+                            if l > 0 {
+                                through(l - 1, part);
+                            }
+                        },
                     );
                     if l == 0 {
                         live.unpack(below, layer.inputs);
@@ -197,7 +216,8 @@ impl Cpu {
         deltas: &[Buffer],
         gradient: &mut [f32],
     ) {
-        let blocks_of = |layer: Layer| layer.outputs.div_ceil(COLUMNS);
+        let columns = COLUMNS[usize::from(shape.members < self.threads())];
+        let blocks_of = |layer: Layer| layer.outputs.div_ceil(columns);
         let per_member: usize = shape.layers().map(|(_, layer)| blocks_of(layer)).sum();
         let gradient = Parts::new(gradient);
         self.parallel(shape.members * per_member, |unit| {
@@ -207,7 +227,8 @@ impl Cpu {
                     block -= blocks_of(layer);
                     continue;
                 }
-                let (first, n) = (block * COLUMNS, COLUMNS.min(layer.outputs - block * COLUMNS));
+                let part = part(layer.outputs, block, blocks_of(layer));
+                let (first, n) = (part.start, part.len());
                 let x = match l {
                     0 => input.rows(shape, rows, member, 0, rows),
                     _ => &activations[l - 1].cpu()[member * rows * layer.inputs..][..rows * layer.inputs],
@@ -221,6 +242,7 @@ impl Cpu {
                         Matrix::new(delta, rows, layer.outputs).columns(first, n),
                         gradient.start.add(start + first),
                         layer.outputs,
+                        |_| (),
                     );
                     let bias = start + layer.inputs * layer.outputs + first;
                     column_sums(delta, layer.outputs, first, gradient.take(bias..bias + n));
@@ -260,16 +282,20 @@ fn member_params<'a>(shape: &Shape, params: &'a [f32], member: usize) -> &'a [f3
 fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32]) {
     let (weights, rest) = params[layer.offset..].split_at(layer.inputs * layer.outputs);
     let bias = &rest[..layer.outputs];
-    product(Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs), out);
-    vectorised(|| {
-        for row in out.chunks_exact_mut(layer.outputs) {
-            let sums = row.iter_mut().zip(bias);
-            match layer.activation {
-                Activation::Linear => sums.for_each(|(v, b)| *v += b),
-                Activation::Relu => sums.for_each(|(v, b)| *v = relu(*v + b)),
-                Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
+    let (x, weights) =
+        (Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs));
+    product(x, weights, out, |mut part| {
+        let bias = &bias[part.first[1]..];
+        vectorised(|| {
+            for (_, row) in part.rows() {
+                let sums = row.iter_mut().zip(bias);
+                match layer.activation {
+                    Activation::Linear => sums.for_each(|(v, b)| *v += b),
+                    Activation::Relu => sums.for_each(|(v, b)| *v = relu(*v + b)),
+                    Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
+                }
             }
-        }
+        });
     });
 }
 
@@ -280,11 +306,11 @@ fn relu(x: f32) -> f32 {
 }
 
 /// delta ← delta · activation'(sum), from the activation itself; row i of `delta` belongs to the i-th live row.
-fn through_activation(layer: Layer, output: &[f32], live: &Live, delta: &mut [f32]) {
-    let width = layer.outputs;
+fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Part<'_>) {
+    let (width, first) = (layer.outputs, delta.first[1]);
     vectorised(|| {
-        for (delta, &row) in delta.chunks_exact_mut(width).zip(&live.rows) {
-            let pairs = delta.iter_mut().zip(&output[row as usize * width..][..width]);
+        for (row, delta) in delta.rows() {
+            let pairs = delta.iter_mut().zip(&output[live.rows[row] as usize * width + first..]);
             match layer.activation {
                 Activation::Linear => return,
                 Activation::Relu => pairs.for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 }),
@@ -340,78 +366,6 @@ fn column_sums(matrix: &[f32], width: usize, first: usize, sums: &mut [f32]) {
             sums.iter_mut().zip(&row[first..]).for_each(|(s, v)| *s += v);
         }
     });
-}
-
-/// A view of a row-major matrix, or of its transpose.
-#[derive(Clone, Copy)]
-struct Matrix<'a> {
-    data: &'a [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
-}
-
-impl<'a> Matrix<'a> {
-    fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
-        assert_eq!(data.len(), rows * columns, "matrix size");
-        Matrix { data, rows, columns, row_stride: columns, column_stride: 1 }
-    }
-
-    fn transposed(self) -> Self {
-        Matrix {
-            rows: self.columns,
-            columns: self.rows,
-            row_stride: self.column_stride,
-            column_stride: self.row_stride,
-            ..self
-        }
-    }
-
-    fn columns(self, first: usize, n: usize) -> Self {
-        assert!(first + n <= self.columns, "column range");
-        Matrix { data: &self.data[first * self.column_stride..], columns: n, ..self }
-    }
-}
-
-/// out = a · b, out row-major.
-fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32]) {
-    assert_eq!(out.len(), a.rows * b.columns, "product size");
-    // SAFETY: `out` holds all rows and columns and is borrowed mutably.
-    unsafe { strided_product(a, b, out.as_mut_ptr(), b.columns) }
-}
-
-/// out = a · b, with `stride` elements from one row of out to the next.
-///
-/// # Safety
-/// `out` must be valid for writes at row · stride + column for all rows of `a` and columns of `b`, and
-/// nobody else may use these elements meanwhile.
-unsafe fn strided_product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: usize) {
-    assert_eq!(a.columns, b.rows, "inner sizes of a product");
-    // SAFETY: the views are within their slices by construction; `out` by the caller's promise.
-    unsafe {
-        gemm::gemm(
-            a.rows,
-            b.columns,
-            a.columns,
-            out,
-            1,
-            stride as isize,
-            false,
-            a.data.as_ptr(),
-            a.column_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.column_stride as isize,
-            b.row_stride as isize,
-            0.0,
-            1.0,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! The CPU implementation of the kernels.
 //!
-//! Work is cut into blocks whose number depends on the problem alone, never on the number of threads, and
-//! sums over blocks are taken in order: the same seed gives the same bits on one thread and on sixteen.
+//! Sums are taken in an order that depends on the problem alone, never on how threads share the work: the same seed gives the
+//! same bits on one thread and on sixteen. They do depend on the instructions that the processor has.
 
 mod adjoint;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod elementwise;
 mod mlp;
 mod optimise;
+mod product;
 mod rl;
 mod sampling;
+
+pub(crate) use product::instructions;
 
 use crate::{Error, Result};
 use rayon::prelude::*;
