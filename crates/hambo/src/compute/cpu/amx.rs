@@ -7,7 +7,7 @@
 //! computations"). At the ends of the range less is kept: below 2⁻¹⁰² the last bits of a number are lost, and infinities, as
 //! well as the largest numbers (from 3.39e38 on), come out as NaN.
 
-use super::product::{Matrix, Part};
+use super::product::{Matrix, Patch};
 use std::arch::{asm, x86_64::*};
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -79,7 +79,13 @@ fn permitted() -> bool {
 /// # Safety
 /// The tiles must be [`available`]; `out` must be valid for reads and writes at row · stride + column for all rows of `a` and
 /// columns of `b`, and nobody else may use these elements meanwhile.
-pub unsafe fn product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: usize, finish: impl Fn(Part<'_>)) {
+pub unsafe fn product(
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    out: *mut f32,
+    stride: usize,
+    finish: impl Fn(Patch<'_>),
+) {
     let (rows, columns, depth) = (a.rows, b.columns, a.columns);
     PACKED.with_borrow_mut(|packed| {
         if packed.is_empty() {
@@ -117,7 +123,7 @@ pub unsafe fn product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: usize
                         // Not square by square: what a tile has just written is slow to read.
                         // SAFETY: as above.
                         finish(unsafe {
-                            Part::new(
+                            Patch::new(
                                 [row, first],
                                 [high, block.len()],
                                 out.add(row * stride + first),

@@ -1,6 +1,6 @@
 //! Forward and backward passes of an ensemble of MLPs.
 
-use super::product::{Matrix, Part, WIDE, product, strided_product};
+use super::product::{Matrix, Patch, WIDE, product, strided_product};
 use super::{Cpu, Parts, vectorised};
 use crate::compute::{
     Buffer, Input,
@@ -168,12 +168,12 @@ impl Cpu {
                 // SAFETY: each unit touches the rows of its own member and block.
                 let delta = unsafe { deltas[shape.depth() - 1].take(range(last.outputs)) };
                 let live = if gradient.is_some() { Live::all(n) } else { Live::pack(delta, last.outputs) };
-                let through = |l: usize, delta: Part<'_>| {
+                let through = |l: usize, delta: Patch<'_>| {
                     let layer = shape.layer(l);
                     through_activation(layer, &activations[l].cpu()[range(layer.outputs)], &live, delta);
                 };
                 let delta = &mut delta[..live.n * last.outputs];
-                through(shape.depth() - 1, Part::all(delta, last.outputs));
+                through(shape.depth() - 1, Patch::all(delta, last.outputs));
                 for (l, layer) in shape.layers().rev() {
                     let below = match (l, d_input) {
                         (0, None) => continue,
@@ -189,9 +189,9 @@ impl Cpu {
                         Matrix::new(delta, live.n, layer.outputs),
                         Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
                         &mut below[..live.n * layer.inputs],
-                        |part| {
+                        |patch| {
                             if l > 0 {
-                                through(l - 1, part);
+                                through(l - 1, patch);
                             }
                         },
                     );
@@ -284,10 +284,10 @@ fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut
     let bias = &rest[..layer.outputs];
     let (x, weights) =
         (Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs));
-    product(x, weights, out, |mut part| {
-        let bias = &bias[part.first[1]..];
+    product(x, weights, out, |mut patch| {
+        let bias = &bias[patch.first[1]..];
         vectorised(|| {
-            for (_, row) in part.rows() {
+            for (_, row) in patch.rows() {
                 let sums = row.iter_mut().zip(bias);
                 match layer.activation {
                     Activation::Linear => sums.for_each(|(v, b)| *v += b),
@@ -306,7 +306,7 @@ fn relu(x: f32) -> f32 {
 }
 
 /// delta ← delta · activation'(sum), from the activation itself; row i of `delta` belongs to the i-th live row.
-fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Part<'_>) {
+fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Patch<'_>) {
     let (width, first) = (layer.outputs, delta.first[1]);
     vectorised(|| {
         for (row, delta) in delta.rows() {

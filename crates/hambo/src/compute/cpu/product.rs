@@ -73,8 +73,8 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// A part of a product: some columns of some rows.
-pub struct Part<'a> {
+/// A patch of a product: some columns of some rows.
+pub struct Patch<'a> {
     /// Its first row and column.
     pub first: [usize; 2],
     size: [usize; 2],
@@ -83,32 +83,32 @@ pub struct Part<'a> {
     lifetime: PhantomData<&'a mut [f32]>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> Patch<'a> {
     /// # Safety
     /// `data` must be valid for reads and writes at row · stride + column for all of its rows and columns, and
     /// nobody else may use these elements meanwhile.
     pub unsafe fn new(first: [usize; 2], size: [usize; 2], data: *mut f32, stride: usize) -> Self {
-        Part { first, size, stride, data, lifetime: PhantomData }
+        Patch { first, size, stride, data, lifetime: PhantomData }
     }
 
     /// All rows of a row-major matrix.
     pub fn all(data: &'a mut [f32], columns: usize) -> Self {
         // SAFETY: as many whole rows as there are.
-        unsafe { Part::new([0, 0], [data.len() / columns, columns], data.as_mut_ptr(), columns) }
+        unsafe { Patch::new([0, 0], [data.len() / columns, columns], data.as_mut_ptr(), columns) }
     }
 
     /// Its rows: their numbers in the product, and their elements.
     #[inline(always)]
     pub fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
-        let Part { first, size, stride, data, .. } = *self;
+        let Patch { first, size, stride, data, .. } = *self;
         // SAFETY: rows do not overlap; the elements are ours by the promise made to `new`.
         let row = move |r: usize| unsafe { std::slice::from_raw_parts_mut(data.add(r * stride), size[1]) };
         (0..size[0]).map(move |r| (first[0] + r, row(r)))
     }
 }
 
-/// out = a · b, out row-major; `finish` is called on each part that is done, while it is in the cache.
-pub fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], finish: impl Fn(Part<'_>)) {
+/// out = a · b, out row-major; `finish` is called on each patch that is done, while it is in the cache.
+pub fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], finish: impl Fn(Patch<'_>)) {
     assert_eq!(out.len(), a.rows * b.columns, "product size");
     // SAFETY: `out` holds all rows and columns and is borrowed mutably.
     unsafe { strided_product(a, b, out.as_mut_ptr(), b.columns, finish) }
@@ -124,7 +124,7 @@ pub unsafe fn strided_product(
     b: Matrix<'_>,
     out: *mut f32,
     stride: usize,
-    finish: impl Fn(Part<'_>),
+    finish: impl Fn(Patch<'_>),
 ) {
     assert!(a.columns == b.rows && a.columns > 0, "inner sizes of a product");
     assert!(a.is_within() && b.is_within(), "matrices within their data");
@@ -139,7 +139,7 @@ pub unsafe fn strided_product(
     // SAFETY: by the caller's promise.
     unsafe {
         vector_product(a, b, out, stride);
-        finish(Part::new([0, 0], [a.rows, b.columns], out, stride));
+        finish(Patch::new([0, 0], [a.rows, b.columns], out, stride));
     }
 }
 
@@ -166,8 +166,8 @@ pub unsafe fn vector_product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride
             // SAFETY: there is room for that many rows; then by the caller's promise.
             unsafe {
                 gemm_product(enough, b, results.as_mut_ptr(), b.columns);
-                let mut part = Part::new([0, 0], [a.rows, b.columns], out, stride);
-                part.rows().for_each(|(r, to)| to.copy_from_slice(&results[r * b.columns..][..b.columns]));
+                let mut patch = Patch::new([0, 0], [a.rows, b.columns], out, stride);
+                patch.rows().for_each(|(r, to)| to.copy_from_slice(&results[r * b.columns..][..b.columns]));
             }
         }),
         // SAFETY: by the caller's promise.
@@ -221,7 +221,7 @@ unsafe fn narrow_product(a: Matrix<'_>, b: Matrix<'_>, out: *mut f32, stride: us
             columns.extend((0..b.rows).map(|r| column[r * b.row_stride]));
         }
         // SAFETY: by the caller's promise.
-        let out = unsafe { Part::new([0, 0], [a.rows, b.columns], out, stride) };
+        let out = unsafe { Patch::new([0, 0], [a.rows, b.columns], out, stride) };
         Arch::new().dispatch(Narrow { a, columns, out });
     });
 }
@@ -230,7 +230,7 @@ struct Narrow<'a> {
     a: Matrix<'a>,
     /// The columns of the right factor, one after the other.
     columns: &'a [f32],
-    out: Part<'a>,
+    out: Patch<'a>,
 }
 
 impl WithSimd for Narrow<'_> {
