@@ -34,9 +34,10 @@ struct Arguments {
     /// Where to compute: cpu or cuda.
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// On a GPU: products of full precision (default: TF32, as the peers with --tf32).
-    #[arg(long)]
-    precise: bool,
+    /// Products of full precision, or those that hambo learns with: TF32 on a GPU (where it is the default, as the peers
+    /// with --tf32), 16 bits of the factors on AMX.
+    #[arg(long, value_parser = ["full", "fast"])]
+    precision: Option<String>,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -74,12 +75,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", json!({"peer": "hambo", "seconds": seconds, "transitions": loaded.transitions.len()}));
         return Ok(());
     }
-    let device = match (arguments.device.as_str(), arguments.precise) {
-        ("cpu", _) => Device::cpu(Some(arguments.threads))?,
-        ("cuda", false) => Device::cuda()?.fast(),
-        ("cuda", true) => Device::cuda()?,
-        (other, _) => return Err(format!("no device {other}; there are cpu and cuda").into()),
+    let (device, usual) = match arguments.device.as_str() {
+        "cpu" => (Device::cpu(Some(arguments.threads))?, "full"),
+        "cuda" => (Device::cuda()?, "fast"),
+        other => return Err(format!("no device {other}; there are cpu and cuda").into()),
     };
+    let fast = arguments.precision.as_deref().unwrap_or(usual) == "fast";
+    let device = if fast { device.fast() } else { device };
     if arguments.work == "gp" {
         println!("{}", gp::measure(&device, &arguments.data.join("gp.bin"), arguments.seconds)?);
         return Ok(());

@@ -24,7 +24,7 @@ impl Device {
             Device::Cpu(cpu) => {
                 let (d_output, d_amount) = (d_output.cpu_mut(), d_amount.cpu_mut());
                 let shift = shift.cpu();
-                cpu.0.shift_gradient(
+                cpu.pool.shift_gradient(
                     head,
                     members,
                     &shift,
@@ -62,7 +62,7 @@ impl Device {
         gradients: [&mut Buffer; 3],
     ) {
         match self {
-            Device::Cpu(cpu) => cpu.0.evaluate_gradient(
+            Device::Cpu(cpu) => cpu.pool.evaluate_gradient(
                 program,
                 inputs.map(Buffer::cpu),
                 d_out.cpu(),
@@ -90,7 +90,7 @@ impl Device {
             Device::Cpu(cpu) => {
                 let (d_states, d_actions) =
                     ((d_states.0.cpu_mut(), d_states.1), (d_actions.0.cpu_mut(), d_actions.1));
-                cpu.0.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
+                cpu.pool.standardize_gradient(d_inputs.cpu(), std.cpu(), d_states, d_actions);
             }
             Device::Cuda(gpu) => {
                 let (d_states, d_actions) =
@@ -113,7 +113,7 @@ impl Device {
         check("gradient of values", d_values.len(), out.len());
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut())
+                cpu.pool.normalize_gradient(out.cpu(), std.cpu(), limit, d_out.cpu(), d_values.cpu_mut())
             }
             Device::Cuda(gpu) => {
                 gpu.cuda.normalize_gradient(out.gpu(), std.gpu(), limit, d_out.gpu(), d_values.gpu())
@@ -132,7 +132,7 @@ impl Device {
     ) {
         check("gradient of squashed values", d_values.len(), values.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.squash_to_bounds_gradient(
+            Device::Cpu(cpu) => cpu.pool.squash_to_bounds_gradient(
                 low.cpu(),
                 high.cpu(),
                 limit,
@@ -148,7 +148,9 @@ impl Device {
     /// Back through [`Device::clamp`]: `values` are those before it or after it.
     pub fn clamp_gradient(&self, low: &Buffer, high: &Buffer, values: &Buffer, d_values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut()),
+            Device::Cpu(cpu) => {
+                cpu.pool.clamp_gradient(low.cpu(), high.cpu(), values.cpu(), d_values.cpu_mut())
+            }
             Device::Cuda(gpu) => gpu.cuda.clamp_gradient(low.gpu(), high.gpu(), values.gpu(), d_values.gpu()),
         }
     }
@@ -156,7 +158,7 @@ impl Device {
     /// Rows of trajectories that no longer run, and rows that are not finite, ← 0.
     pub fn still_running(&self, status: &Buffer<u32>, values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.still_running(status.cpu(), values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.still_running(status.cpu(), values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.still_running(status.gpu(), values.gpu()),
         }
     }
@@ -165,7 +167,7 @@ impl Device {
     pub fn add(&self, from: &Buffer, to: &mut Buffer) {
         check("sum", to.len(), from.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.add(from.cpu(), to.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.add(from.cpu(), to.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.add(from.gpu(), to.gpu()),
         }
     }
@@ -173,7 +175,7 @@ impl Device {
     /// Each column of `values` ← times its factor.
     pub fn scale_columns(&self, factors: &Buffer, values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.scale_columns(factors.cpu(), values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.scale_columns(factors.cpu(), values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.scale_columns(factors.gpu(), values.gpu()),
         }
     }
@@ -181,7 +183,7 @@ impl Device {
     /// Each member's part of `values` is shortened to a norm of at most `limit`.
     pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.clip_norm(members, limit, values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.clip_norm(members, limit, values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.clip_norm(members, limit, values.gpu()),
         }
     }

@@ -126,7 +126,7 @@ impl Device {
     ) {
         check("gathered rows", out.len(), indices.len() * width);
         match self {
-            Device::Cpu(cpu) => cpu.0.gather(from.cpu(), width, indices.cpu(), out.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.gather(from.cpu(), width, indices.cpu(), out.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.gather(from.gpu(), width, indices.gpu(), out.gpu()),
         }
     }
@@ -135,7 +135,7 @@ impl Device {
     pub fn uniform_indices(&self, stream: Stream, step: &Counter, below: usize, out: &mut Buffer<u32>) {
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut())
+                cpu.pool.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut())
             }
             Device::Cuda(gpu) => {
                 gpu.cuda.uniform_indices(stream.key(), step.0.gpu(), below as u32, out.gpu())
@@ -146,7 +146,7 @@ impl Device {
     /// Standard normal numbers, a function of (stream, counter) alone.
     pub fn normals(&self, stream: Stream, step: &Counter, out: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.normals(stream.key(), step.0.cpu()[0], out.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.normals(stream.key(), step.0.cpu()[0], out.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.normals(stream.key(), step.0.gpu(), out.gpu()),
         }
     }
@@ -164,7 +164,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let parts = [(states.0.cpu(), states.1), (actions.0.cpu(), actions.1)];
-                cpu.0.standardize(parts, mean.cpu(), std.cpu(), out.cpu_mut());
+                cpu.pool.standardize(parts, mean.cpu(), std.cpu(), out.cpu_mut());
             }
             Device::Cuda(gpu) => {
                 let parts = [(states.0.gpu(), states.1), (actions.0.gpu(), actions.1)];
@@ -188,7 +188,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let d_output = d_output.map(|(d, weight)| (d.cpu_mut(), weight));
-                cpu.0.gaussian_nll(
+                cpu.pool.gaussian_nll(
                     head,
                     losses.len(),
                     output.cpu(),
@@ -226,7 +226,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let (mean, epistemic, aleatoric) = (mean.cpu_mut(), epistemic.cpu_mut(), aleatoric.cpu_mut());
-                cpu.0.moments(head, members, output.cpu(), mean, epistemic, aleatoric);
+                cpu.pool.moments(head, members, output.cpu(), mean, epistemic, aleatoric);
             }
             Device::Cuda(gpu) => {
                 let (mean, epistemic, aleatoric) = (mean.gpu(), epistemic.gpu(), aleatoric.gpu());
@@ -264,7 +264,7 @@ impl Device {
                     Step::Shifted(shift) => Step::Shifted(shift.cpu()),
                 };
                 let units = (scale.cpu(), offset.cpu());
-                cpu.0.propagate(
+                cpu.pool.propagate(
                     head,
                     members,
                     &step,
@@ -316,7 +316,7 @@ impl Device {
         status: &mut Buffer<u32>,
     ) {
         match self {
-            Device::Cpu(cpu) => cpu.0.account(
+            Device::Cpu(cpu) => cpu.pool.account(
                 discounts.cpu()[step.0.cpu()[0] as usize],
                 rewards.cpu(),
                 ended.map(Buffer::cpu),
@@ -342,7 +342,7 @@ impl Device {
     /// Each column of `values` ← limited to \[low, high\].
     pub fn clamp(&self, low: &Buffer, high: &Buffer, values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.clamp(low.cpu(), high.cpu(), values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.clamp(low.cpu(), high.cpu(), values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.clamp(low.gpu(), high.gpu(), values.gpu()),
         }
     }
@@ -359,7 +359,9 @@ impl Device {
         check("normalized values", out.len(), values.len());
         check("deviations", std.len(), mean.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.normalize(values.cpu(), (mean.cpu(), std.cpu()), limit, out.cpu_mut()),
+            Device::Cpu(cpu) => {
+                cpu.pool.normalize(values.cpu(), (mean.cpu(), std.cpu()), limit, out.cpu_mut())
+            }
             Device::Cuda(gpu) => gpu.cuda.normalize(values.gpu(), (mean.gpu(), std.gpu()), limit, out.gpu()),
         }
     }
@@ -367,7 +369,7 @@ impl Device {
     /// Each column of `values` ← limited to ±`limit`, then taken by tanh into \[low, high\].
     pub fn squash_to_bounds(&self, low: &Buffer, high: &Buffer, limit: f32, values: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.squash_to_bounds(low.cpu(), high.cpu(), limit, values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.squash_to_bounds(low.cpu(), high.cpu(), limit, values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.squash_to_bounds(low.gpu(), high.gpu(), limit, values.gpu()),
         }
     }
@@ -383,7 +385,7 @@ impl Device {
     ) {
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut())
+                cpu.pool.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut())
             }
             Device::Cuda(gpu) => {
                 gpu.cuda.evaluate(program, states.gpu(), actions.gpu(), next.gpu(), out.gpu())

@@ -42,7 +42,9 @@ impl Device {
         check_ensemble(shape, params, input, rows);
         check("output", output.len(), shape.members * rows * shape.outputs());
         match self {
-            Device::Cpu(cpu) => cpu.0.infer(shape, params.cpu(), input.cpu(), rows, output.cpu_mut()),
+            Device::Cpu(cpu) => {
+                cpu.pool.infer(shape, params.cpu(), input.cpu(), rows, output.cpu_mut(), !cpu.fast)
+            }
             Device::Cuda(gpu) => {
                 gpu.cuda.infer(shape, params.gpu(), input.gpu(), rows, output.gpu(), !gpu.fast)
             }
@@ -83,7 +85,9 @@ impl Device {
         check_ensemble(shape, params, input, rows);
         check_layers(shape, rows, activations);
         match self {
-            Device::Cpu(cpu) => cpu.0.forward(shape, params.cpu(), input.cpu(), rows, activations),
+            Device::Cpu(cpu) => {
+                cpu.pool.forward(shape, params.cpu(), input.cpu(), rows, activations, !cpu.fast)
+            }
             Device::Cuda(gpu) => {
                 gpu.cuda.forward(shape, params.gpu(), input.gpu(), rows, activations, !gpu.fast)
             }
@@ -117,7 +121,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let (gradient, d_input) = (gradient.map(Buffer::cpu_mut), d_input.map(Buffer::cpu_mut));
-                cpu.0.backward(
+                cpu.pool.backward(
                     shape,
                     params.cpu(),
                     input.cpu(),
@@ -126,6 +130,7 @@ impl Device {
                     deltas,
                     gradient,
                     d_input,
+                    !cpu.fast,
                 );
             }
             Device::Cuda(gpu) => {

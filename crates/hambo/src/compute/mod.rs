@@ -58,7 +58,11 @@ pub struct Floor {
 
 /// A shared handle to the thread pool.
 #[derive(Clone)]
-pub struct CpuHandle(Arc<Cpu>);
+pub struct CpuHandle {
+    pool: Arc<Cpu>,
+    /// Whether products may take 16 bits of their factors.
+    fast: bool,
+}
 
 /// A shared handle to the GPU.
 #[derive(Clone)]
@@ -147,7 +151,7 @@ pub struct Counter(Buffer<u32>);
 impl Device {
     /// The CPU with that many threads, or one per core.
     pub fn cpu(threads: Option<usize>) -> Result<Self> {
-        Ok(Device::Cpu(CpuHandle(Arc::new(Cpu::new(threads)?))))
+        Ok(Device::Cpu(CpuHandle { pool: Arc::new(Cpu::new(threads)?), fast: false }))
     }
 
     /// The first NVIDIA GPU.
@@ -169,11 +173,11 @@ impl Device {
         }
     }
 
-    /// The same device, whose products may round their factors to 10 bits of mantissa where that is faster (TF32):
-    /// good enough for the gradients of training.
+    /// The same device, whose products may round their factors where that is faster, on a GPU to 11 significant bits
+    /// (TF32), on the tiles of AMX to 16: good enough for the gradients of training.
     pub fn fast(&self) -> Self {
         match self {
-            Device::Cpu(_) => self.clone(),
+            Device::Cpu(cpu) => Device::Cpu(CpuHandle { fast: true, ..cpu.clone() }),
             Device::Cuda(gpu) => Device::Cuda(CudaHandle { fast: true, ..gpu.clone() }),
         }
     }
@@ -181,7 +185,7 @@ impl Device {
     /// A name for people.
     pub fn name(&self) -> String {
         match self {
-            Device::Cpu(cpu) => format!("cpu ({} threads, {})", cpu.0.threads(), cpu::instructions()),
+            Device::Cpu(cpu) => format!("cpu ({} threads, {})", cpu.pool.threads(), cpu::instructions()),
             Device::Cuda(gpu) => format!("cuda ({})", gpu.cuda.name()),
         }
     }
@@ -197,7 +201,7 @@ impl Device {
     /// Whether buffers of the one are buffers of the other.
     pub fn is(&self, other: &Device) -> bool {
         match (self, other) {
-            (Device::Cpu(a), Device::Cpu(b)) => Arc::ptr_eq(&a.0, &b.0),
+            (Device::Cpu(a), Device::Cpu(b)) => Arc::ptr_eq(&a.pool, &b.pool),
             (Device::Cuda(a), Device::Cuda(b)) => Arc::ptr_eq(&a.cuda, &b.cuda),
             _ => false,
         }
@@ -215,7 +219,7 @@ impl Device {
     /// Runs a long piece of work on the device's own thread; kernels called within start faster.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self {
-            Device::Cpu(cpu) => cpu.0.run(work),
+            Device::Cpu(cpu) => cpu.pool.run(work),
             Device::Cuda(_) => work(),
         }
     }

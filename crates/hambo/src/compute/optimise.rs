@@ -81,7 +81,14 @@ impl Device {
         let [m, v] = moments;
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.adam(adam, step.0.cpu()[0], params.cpu_mut(), gradient.cpu(), m.cpu_mut(), v.cpu_mut());
+                cpu.pool.adam(
+                    adam,
+                    step.0.cpu()[0],
+                    params.cpu_mut(),
+                    gradient.cpu(),
+                    m.cpu_mut(),
+                    v.cpu_mut(),
+                );
                 self.advance(step);
             }
             Device::Cuda(gpu) => {
@@ -108,7 +115,7 @@ impl Device {
         check("direction", out.len(), params.len());
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut())
+                cpu.pool.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut())
             }
             Device::Cuda(gpu) => {
                 gpu.cuda.svgd_direction(svgd, members, params.gpu(), gradient.gpu(), out.gpu())
@@ -132,7 +139,7 @@ impl Device {
         let [m, v] = moments;
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.svgd_adam(
+                cpu.pool.svgd_adam(
                     svgd,
                     adam,
                     step.0.cpu()[0],

@@ -26,7 +26,7 @@ impl Device {
         check("actor's outputs", output.len(), 2 * noise.len());
         check("actions and what stands before them", joined.len(), log_probs.len() * seen + noise.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.squash(
+            Device::Cpu(cpu) => cpu.pool.squash(
                 output.cpu(),
                 noise.cpu(),
                 beside.map(|(data, width)| (data.cpu(), width)),
@@ -60,7 +60,7 @@ impl Device {
         check("actor's outputs", output.len(), 2 * noise.len());
         check("gradient of the actor's outputs", d_output.len(), output.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.squash_gradient(
+            Device::Cpu(cpu) => cpu.pool.squash_gradient(
                 rows,
                 output.cpu(),
                 noise.cpu(),
@@ -97,7 +97,7 @@ impl Device {
         check("rewards", rewards.len(), targets.len());
         check("log probabilities", log_probs.len(), targets.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.td_target(
+            Device::Cpu(cpu) => cpu.pool.td_target(
                 discount,
                 [rewards.cpu(), continues.cpu(), log_probs.cpu()],
                 values.cpu(),
@@ -127,7 +127,7 @@ impl Device {
         check("gradient of values", d_values.len(), values.len());
         match self {
             Device::Cpu(cpu) => {
-                cpu.0.squared_error(values.cpu(), targets.cpu(), d_values.cpu_mut(), losses.cpu_mut())
+                cpu.pool.squared_error(values.cpu(), targets.cpu(), d_values.cpu_mut(), losses.cpu_mut())
             }
             Device::Cuda(gpu) => {
                 gpu.cuda.squared_error(values.gpu(), targets.gpu(), d_values.gpu(), losses.gpu())
@@ -150,7 +150,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let temperature = log_temperature.cpu()[0].exp();
-                cpu.0.actor_loss(
+                cpu.pool.actor_loss(
                     values.cpu(),
                     log_probs.cpu(),
                     temperature,
@@ -205,9 +205,14 @@ impl Device {
         let rows = choices.len();
         check("values of choices", values.len() % (rows * options), 0);
         match self {
-            Device::Cpu(cpu) => {
-                cpu.0.choose(values.cpu(), options, epsilon, stream.key(), step.0.cpu()[0], choices.cpu_mut())
-            }
+            Device::Cpu(cpu) => cpu.pool.choose(
+                values.cpu(),
+                options,
+                epsilon,
+                stream.key(),
+                step.0.cpu()[0],
+                choices.cpu_mut(),
+            ),
             Device::Cuda(gpu) => {
                 gpu.cuda.choose(values.gpu(), options, epsilon, stream.key(), step.0.gpu(), choices.gpu())
             }
@@ -234,7 +239,7 @@ impl Device {
             Device::Cpu(cpu) => {
                 let steps = [rewards.cpu(), ended.cpu()];
                 let discount = discounts.cpu()[step.0.cpu()[0] as usize];
-                cpu.0.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
+                cpu.pool.look_ahead((scale, discount), steps, values.cpu(), options, scores.cpu_mut());
             }
             Device::Cuda(gpu) => {
                 let steps = [rewards.gpu(), ended.gpu()];
@@ -262,7 +267,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let steps = [rewards.cpu(), continues.cpu()];
-                cpu.0.double_q_target(
+                cpu.pool.double_q_target(
                     discount,
                     steps,
                     [online.cpu(), target.cpu()],
@@ -298,7 +303,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let (values, choices, targets) = (values.cpu(), choices.cpu(), targets.cpu());
-                cpu.0.choice_error(values, choices, targets, d_values.cpu_mut(), losses.cpu_mut());
+                cpu.pool.choice_error(values, choices, targets, d_values.cpu_mut(), losses.cpu_mut());
             }
             Device::Cuda(gpu) => {
                 let (values, choices, targets) = (values.gpu(), choices.gpu(), targets.gpu());
@@ -311,7 +316,7 @@ impl Device {
     pub fn polyak(&self, rate: f32, params: &Buffer, target: &mut Buffer) {
         check("target parameters", target.len(), params.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.polyak(rate, params.cpu(), target.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.polyak(rate, params.cpu(), target.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.polyak(rate, params.gpu(), target.gpu()),
         }
     }
@@ -319,7 +324,7 @@ impl Device {
     /// out `[rows, Σ widths]` ← the columns of several matrices side by side.
     pub fn join<const N: usize>(&self, parts: [(&Buffer, usize); N], out: &mut Buffer) {
         match self {
-            Device::Cpu(cpu) => cpu.0.join(parts.map(|(data, width)| (data.cpu(), width)), out.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.join(parts.map(|(data, width)| (data.cpu(), width)), out.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.join(&parts.map(|(data, width)| (data.gpu(), width)), out.gpu()),
         }
     }

@@ -7,7 +7,7 @@ impl Device {
     pub fn add_scaled_columns(&self, factors: &Buffer, from: &Buffer, to: &mut Buffer) {
         check("scaled sum", to.len(), from.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.add_scaled_columns(factors.cpu(), from.cpu(), to.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.add_scaled_columns(factors.cpu(), from.cpu(), to.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.add_scaled_columns(factors.gpu(), from.gpu(), to.gpu()),
         }
     }
@@ -18,7 +18,7 @@ impl Device {
         check("actor's outputs", output.len(), 2 * values.len());
         check("noise of actions", noise.len(), values.len());
         match self {
-            Device::Cpu(cpu) => cpu.0.deviate_by_logs(dims, output.cpu(), noise.cpu(), values.cpu_mut()),
+            Device::Cpu(cpu) => cpu.pool.deviate_by_logs(dims, output.cpu(), noise.cpu(), values.cpu_mut()),
             Device::Cuda(gpu) => gpu.cuda.deviate_by_logs(dims, output.gpu(), noise.gpu(), values.gpu()),
         }
     }
@@ -38,7 +38,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let d_output = d_output.cpu_mut();
-                cpu.0.deviate_by_logs_gradient(dims, output.cpu(), noise.cpu(), d_values.cpu(), d_output);
+                cpu.pool.deviate_by_logs_gradient(dims, output.cpu(), noise.cpu(), d_values.cpu(), d_output);
             }
             Device::Cuda(gpu) => {
                 let d_output = d_output.gpu();
@@ -63,7 +63,7 @@ impl Device {
         match self {
             Device::Cpu(cpu) => {
                 let values = values.cpu_mut();
-                cpu.0.deviate_by_features(dims, features.cpu(), variances.cpu(), noise.cpu(), values);
+                cpu.pool.deviate_by_features(dims, features.cpu(), variances.cpu(), noise.cpu(), values);
             }
             Device::Cuda(gpu) => {
                 let values = values.gpu();

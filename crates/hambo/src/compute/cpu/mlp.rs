@@ -82,6 +82,7 @@ impl Cpu {
         input: Input<'_, [f32]>,
         rows: usize,
         output: &mut [f32],
+        exact: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         let output = Parts::new(output);
@@ -100,11 +101,10 @@ impl Cpu {
                     if l + 1 == shape.depth() {
                         let start = (member * rows + first) * layer.outputs;
                         // SAFETY: each unit writes the rows of its own member and block.
-                        layer_forward(layer, params, x, n, unsafe {
-                            output.take(start..start + n * layer.outputs)
-                        });
+                        let out = unsafe { output.take(start..start + n * layer.outputs) };
+                        layer_forward(layer, params, x, n, out, exact);
                     } else {
-                        layer_forward(layer, params, x, n, &mut to[..n * layer.outputs]);
+                        layer_forward(layer, params, x, n, &mut to[..n * layer.outputs], exact);
                         std::mem::swap(from, to);
                     }
                 }
@@ -120,6 +120,7 @@ impl Cpu {
         input: Input<'_, [f32]>,
         rows: usize,
         activations: &mut [Buffer],
+        exact: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         with_parts(activations, |activations| {
@@ -132,7 +133,7 @@ impl Cpu {
                     let start = (member * rows + first) * layer.outputs;
                     // SAFETY: each unit writes the rows of its own member and block.
                     let out = unsafe { activations[l].take(start..start + n * layer.outputs) };
-                    layer_forward(layer, params, x, n, out);
+                    layer_forward(layer, params, x, n, out, exact);
                     x = out;
                 }
             });
@@ -152,6 +153,7 @@ impl Cpu {
         deltas: &mut [Buffer],
         gradient: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
+        exact: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         let d_input = d_input.map(Parts::new);
@@ -189,6 +191,7 @@ impl Cpu {
                         Matrix::new(delta, live.n, layer.outputs),
                         Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
                         &mut below[..live.n * layer.inputs],
+                        exact,
                         |patch| {
                             if l > 0 {
                                 through(l - 1, patch);
@@ -202,11 +205,12 @@ impl Cpu {
             });
         });
         if let Some(gradient) = gradient {
-            self.weight_gradients(shape, input, rows, activations, deltas, gradient);
+            self.weight_gradients(shape, input, rows, activations, deltas, gradient, exact);
         }
     }
 
     /// dW = xᵀ · delta and db = Σ delta, split over members, layers and columns: no partial sums to add up.
+    #[allow(clippy::too_many_arguments)]
     fn weight_gradients(
         &self,
         shape: &Shape,
@@ -215,6 +219,7 @@ impl Cpu {
         activations: &[Buffer],
         deltas: &[Buffer],
         gradient: &mut [f32],
+        exact: bool,
     ) {
         let columns = COLUMNS[usize::from(shape.members < self.threads())];
         let blocks_of = |layer: Layer| layer.outputs.div_ceil(columns);
@@ -242,6 +247,7 @@ impl Cpu {
                         Matrix::new(delta, rows, layer.outputs).columns(first, n),
                         gradient.start.add(start + first),
                         layer.outputs,
+                        exact,
                         |_| (),
                     );
                     let bias = start + layer.inputs * layer.outputs + first;
@@ -279,12 +285,12 @@ fn member_params<'a>(shape: &Shape, params: &'a [f32], member: usize) -> &'a [f3
 }
 
 /// out = activation(x · W + b)
-fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32]) {
+fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32], exact: bool) {
     let (weights, rest) = params[layer.offset..].split_at(layer.inputs * layer.outputs);
     let bias = &rest[..layer.outputs];
     let (x, weights) =
         (Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs));
-    product(x, weights, out, |mut patch| {
+    product(x, weights, out, exact, |mut patch| {
         let bias = &bias[patch.first[1]..];
         vectorised(|| {
             for (_, row) in patch.rows() {
