@@ -21,7 +21,7 @@ impl Cuda {
         let all = Grid { blocks: [2 * self.multiprocessors, 1, 1], threads: THREADS, shared: 0 };
         let kernel = |name| Kernel { name, source: Source::Floor };
         let seconds = |work: &dyn Fn()| {
-            self.repeat(2 * super::RECORDED, work);
+            self.repeat(2 * super::stream::RECORDED, work);
             self.check()?;
             let start = Instant::now();
             self.repeat(TIMES, work);
