@@ -433,7 +433,7 @@ def main():
     options = parser.parse_args()
     measure.keep_to_cores(options.threads)
     torch.set_num_threads(options.threads)
-    # As hambo learns: TF32 on a GPU, 16 bits on a CPU, of which PyTorch (2.15) makes no use there.
+    # As hambo learns: TF32 on a GPU, 16 bits on a CPU with AMX, of which PyTorch (2.15) made no use there.
     torch.set_float32_matmul_precision("high" if options.tf32 or options.device == "cpu" else "highest")
     torch.manual_seed(0)
     device = torch.device(options.device)

@@ -35,7 +35,7 @@ struct Arguments {
     #[arg(long, default_value = "cpu")]
     device: String,
     /// Products of full precision, or those that hambo learns with: TF32 on a GPU (where it is the default, as the peers
-    /// with --tf32), 16 bits of the factors on AMX.
+    /// with --tf32), 16 bits of the factors on AMX. Of w1, w2, w3 and rollout; end-to-end takes for each stage what hambo does.
     #[arg(long, value_parser = ["full", "fast"])]
     precision: Option<String>,
     /// Threads.
@@ -80,8 +80,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         "cuda" => (Device::cuda()?, "fast"),
         other => return Err(format!("no device {other}; there are cpu and cuda").into()),
     };
-    let fast = arguments.precision.as_deref().unwrap_or(usual) == "fast";
-    let device = if fast { device.fast() } else { device };
     if arguments.work == "gp" {
         println!("{}", gp::measure(&device, &arguments.data.join("gp.bin"), arguments.seconds)?);
         return Ok(());
@@ -98,6 +96,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", end_to_end::measure(&device, &work, start)?);
         return Ok(());
     }
+    let fast = arguments.precision.as_deref().unwrap_or(usual) == "fast";
+    let device = if fast { device.fast() } else { device };
     let (check, rates) = match work {
         "w1" | "w2" => {
             let mut bnn = bnn::Bnn::new(&device, &data.join("w1.bin"))?;

@@ -52,7 +52,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             (bits, model.report().clone())
         };
         let one = run(1);
-        for threads in [2, 3] {
+        for threads in [2, 3, 4] {
             let several = run(threads);
             assert!(one.0 == several.0, "{kernel:?}: 1 and {threads} threads differ");
             assert_eq!(one.1, several.1, "{kernel:?}, {threads} threads");

@@ -122,8 +122,7 @@ fn a_look_ahead_scores_choices_by_where_they_lead() {
 }
 
 /// Updates from a replay memory; the transition of its last row is an end.
-fn learn(threads: usize) -> Vec<f32> {
-    let device = Device::cpu(Some(threads)).unwrap();
+fn learn(device: Device) -> Vec<f32> {
     let widths = Widths { observation: 3, context: 1, action: 1 };
     let settings = DqnUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
     let mut dqn = Dqn::new(&device, widths, 5, &settings, Stream::new(1)).unwrap();
@@ -147,5 +146,7 @@ fn learn(threads: usize) -> Vec<f32> {
 
 #[test]
 fn updates_do_not_depend_on_the_number_of_threads() {
-    assert!(learn(1) == learn(3));
+    let device = |threads| Device::cpu(Some(threads)).unwrap();
+    assert!(learn(device(1)) == learn(device(3)));
+    assert!(learn(device(1).fast()) == learn(device(3).fast()));
 }

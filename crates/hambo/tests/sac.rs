@@ -168,8 +168,7 @@ fn log_probabilities_are_those_of_the_definition() {
 }
 
 /// Updates from a replay memory; the transition of its last row is an end.
-fn learn(threads: usize) -> (Vec<f32>, Vec<f32>) {
-    let device = Device::cpu(Some(threads)).unwrap();
+fn learn(device: Device) -> (Vec<f32>, Vec<f32>) {
     let widths = Widths { observation: 3, context: 1, action: 2 };
     let settings = SacUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
     let mut sac = Sac::new(&device, widths, &settings, Stream::new(1)).unwrap();
@@ -192,7 +191,9 @@ fn learn(threads: usize) -> (Vec<f32>, Vec<f32>) {
 
 #[test]
 fn updates_do_not_depend_on_the_number_of_threads() {
-    assert!(learn(1) == learn(3));
+    let device = |threads| Device::cpu(Some(threads)).unwrap();
+    assert!(learn(device(1)) == learn(device(3)));
+    assert!(learn(device(1).fast()) == learn(device(3).fast()));
 }
 
 #[test]

@@ -30,6 +30,7 @@ use stream::{Argument, Grid, Last, Turn, argument, launch};
 const CAPABILITY: [i32; 2] = [8, 0];
 /// Smallest with kernels that wait for each other by themselves.
 const EARLY: [i32; 2] = [9, 0];
+
 /// The environment variable that says how many gigabytes of the card may be used.
 const LIMIT: &str = "HAMBO_GPU_MEMORY";
 
