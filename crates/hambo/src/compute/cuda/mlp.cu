@@ -11,8 +11,9 @@
 #define WARPS 8
 #define ROWS (16 * TILES)
 #define ONE_PART (WIDTH && WIDTH <= 32 * WARPS) // of a square layer for each warp
-// Chunks of weights on their way: with few rows there is little to do until they arrive.
-#define AHEAD (TILES <= 2 && WIDTH % 128 == 0 && !PRECISE ? 8 : 4)
+// Chunks of weights on their way: with few rows there is little to do until they arrive, with precise products much. Each
+// is code of its own, which takes time to compile.
+#define AHEAD (PRECISE ? 2 : TILES <= 2 && WIDTH % 128 == 0 ? 8 : 4)
 
 enum { LINEAR, RELU, TANH };
 template <bool B> struct Is {
@@ -150,20 +151,14 @@ __device__ __forceinline__ void any_product(const float *x, const float *w, u32 
     const bool aligned = vectors(w, outputs);
     x += g * PITCH + 8 * t;
     const u32 chunks = ((TRANSPOSED ? outputs : inputs) + 15) / 16;
-    auto load = [&](u32 c, float4 (&u)[4]) {
+#pragma unroll 1
+    for (u32 c = begin; c < chunks; c += step) {
+        float4 u[4];
 #pragma unroll
         for (int i = 0; i < 4; i++)
             u[i] = TRANSPOSED ? load4(w, first + 8 * i + g, c * 16 + 4 * t, inputs, outputs, aligned)
                               : load4(w, c * 16 + 4 * t + i, first + 4 * g, inputs, outputs, aligned);
-    };
-#pragma unroll 1
-    for (u32 c = begin; c < chunks; c += 2 * step) {
-        const bool two = c + step < chunks;
-        float4 u[4], v[4];
-        load(c, u);
-        if (two) load(c + step, v);
         chunk<TRANSPOSED>(x + 32 * c, u, sum);
-        if (two) chunk<TRANSPOSED>(x + 32 * (c + step), v, sum);
     }
 }
 

@@ -196,12 +196,12 @@ impl Cuda {
     /// Begins to compile what it takes to train networks of that shape and to look at them.
     pub fn expect_training(&self, shape: &Shape, rows: usize, precise: bool) {
         let net = Net::new(shape, 0, rows);
-        let mut sources = Vec::new();
-        for precise in [false, precise] {
-            let Some((Kernel { source, .. }, _)) = net.pass(self, false, precise) else { return };
-            sources.push(source);
-            sources.extend(source.companions());
-        }
+        let pass = |precise| net.pass(self, false, precise).map(|(kernel, _)| kernel.source);
+        let (Some(looks), Some(learns)) = (pass(precise), pass(false)) else { return };
+        // The number of rows to look at is not known yet. What takes longest comes first: sources are read one after the other.
+        let mut sources = looks.other_sizes();
+        sources.extend([looks, learns]);
+        sources.extend(learns.way_back());
         if shape.members <= FUSED {
             sources.push(Source::Stein { particles: shape.members as u32 });
         }

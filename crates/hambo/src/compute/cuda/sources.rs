@@ -98,20 +98,28 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// What is likely to be asked for, too, once this is: passes of the same networks on more rows and fewer and, where
-    /// arithmetic is that of training, on the way back.
-    pub fn companions(self) -> Vec<Source> {
-        let Source::Passes { backward: false, tiles, precise, width, pitch } = self else { return vec![] };
-        if width == 0 {
-            return vec![];
+    /// The way back through the same networks: where arithmetic is that of training, it is asked for next.
+    pub fn way_back(self) -> Vec<Source> {
+        match self {
+            Source::Passes { backward: false, tiles, precise: false, width, pitch } if width > 0 => vec![
+                Source::Passes { backward: true, tiles, precise: false, width, pitch },
+                Source::Weights { precise: false, width },
+            ],
+            _ => vec![],
         }
-        let pass = |backward, tiles| Source::Passes { backward, tiles, precise, width, pitch };
-        let mut likely: Vec<Source> =
-            (1..=MOST_TILES).filter(|&t| t != tiles).map(|t| pass(false, t)).collect();
-        if !precise {
-            likely.extend([pass(true, tiles), Source::Weights { precise, width }]);
+    }
+
+    /// Passes of the same networks on more rows and fewer, which may be asked for later. The largest, which take longest,
+    /// come first.
+    pub fn other_sizes(self) -> Vec<Source> {
+        match self {
+            Source::Passes { backward: false, tiles, precise, width, pitch } if width > 0 => (1..=MOST_TILES)
+                .rev()
+                .filter(|&other| other != tiles)
+                .map(|tiles| Source::Passes { backward: false, tiles, precise, width, pitch })
+                .collect(),
+            _ => vec![],
         }
-        likely
     }
 
     /// Whether its kernels may write networks' parameters.

@@ -174,7 +174,7 @@ impl Cuda {
             self.fail(format!("{} was used after its last device was gone", self.name));
             return None;
         };
-        begin(&ahead, &functions, kernel.source.companions());
+        begin(&ahead, &functions, kernel.source.way_back());
         let code = match ahead.code(kernel.source) {
             Ok(code) => code,
             Err(e) => {
@@ -182,6 +182,7 @@ impl Cuda {
                 return None;
             }
         };
+        begin(&ahead, &functions, kernel.source.other_sizes());
         // SAFETY: the image is what NVRTC compiled for this card; the module stays for the life of the process.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = self.remember("loading kernels", module).ok()?;
