@@ -23,14 +23,14 @@ const SQUARES: usize = 8;
 const STRIPS: usize = 8;
 
 /// Parts of a number that are taken: all of it, or the first 16 bits.
-const EXACT: usize = 3;
+const PRECISE: usize = 3;
 const FAST: usize = 2;
 
 /// A square of a factor: its parts h, m and l, each in two tiles of 16 × 16 pairs of numbers that are neighbours along
 /// the inner size.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Square([[[u32; 256]; 2]; EXACT]);
+struct Square([[[u32; 256]; 2]; PRECISE]);
 
 const _: () = assert!(size_of::<Square>() == 6144, "the steps of `multiply` through memory");
 
@@ -80,7 +80,7 @@ fn permitted() -> bool {
 }
 
 /// out = a · b, with `stride` elements from one row of out to the next; `finish` is called on rows that are done. What
-/// comes out in a row does not depend on the other rows. Where it need not be `exact`, 16 bits of the factors are taken.
+/// comes out in a row does not depend on the other rows. Where it need not be `precise`, 16 bits of the factors are taken.
 ///
 /// # Safety
 /// The tiles must be [`available`]; `out` must be valid for reads and writes at row · stride + column for all rows of `a` and
@@ -90,13 +90,13 @@ pub unsafe fn product(
     b: Matrix<'_>,
     out: *mut f32,
     stride: usize,
-    exact: bool,
+    precise: bool,
     finish: impl Fn(Patch<'_>),
 ) {
     // SAFETY: by the caller's promise.
     unsafe {
-        match exact {
-            true => product_of::<EXACT>(a, b, out, stride, finish),
+        match precise {
+            true => product_of::<PRECISE>(a, b, out, stride, finish),
             false => product_of::<FAST>(a, b, out, stride, finish),
         }
     }
@@ -116,7 +116,7 @@ unsafe fn product_of<const PARTS: usize>(
     let (rows, columns, depth) = (a.rows, b.columns, a.columns);
     PACKED.with_borrow_mut(|packed| {
         if packed.is_empty() {
-            packed.resize((1 + STRIPS) * SQUARES, Square([[[0; 256]; 2]; EXACT]));
+            packed.resize((1 + STRIPS) * SQUARES, Square([[[0; 256]; 2]; PRECISE]));
         }
         let (left, right) = packed.split_at_mut(SQUARES);
         // SAFETY: they are available.
@@ -269,7 +269,7 @@ unsafe fn multiply<const PARTS: usize>([a, b]: [&[Square]; 2], out: *mut f32, st
     assert!(a.len() == b.len() && !a.is_empty(), "squares of both factors");
     // SAFETY: there are these squares; the rest by the caller's promise.
     unsafe {
-        if PARTS == EXACT {
+        if PARTS == PRECISE {
             sum_of_products!(
                 a,
                 b,
@@ -363,7 +363,7 @@ const UPPER_HALF: i32 = 0xffff_0000_u32 as i32;
 /// left out of products is then smaller, and has either sign.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn split(x: __m512) -> [__m512i; EXACT] {
+fn split(x: __m512) -> [__m512i; PRECISE] {
     let (half, upper) = (_mm512_set1_epi32(0x8000), _mm512_set1_epi32(UPPER_HALF));
     // NaN is not rounded up: with all its bits set it would become 0.
     let numbers = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x);
@@ -423,9 +423,9 @@ mod tests {
         (0..n).map(|_| number() as f32).collect()
     }
 
-    fn multiplied(a: Matrix<'_>, b: Matrix<'_>, exact: bool) -> Vec<f32> {
+    fn multiplied(a: Matrix<'_>, b: Matrix<'_>, precise: bool) -> Vec<f32> {
         let mut out = vec![f32::NAN; a.rows * b.columns];
-        unsafe { product(a, b, out.as_mut_ptr(), b.columns, exact, |_| ()) };
+        unsafe { product(a, b, out.as_mut_ptr(), b.columns, precise, |_| ()) };
         out
     }
 
@@ -455,10 +455,10 @@ mod tests {
                 };
                 let mut by_vectors = vec![f32::NAN; rows * columns];
                 unsafe { vector_product(a, b, by_vectors.as_mut_ptr(), columns) };
-                let [exact, fast, vectors] =
+                let [precise, fast, vectors] =
                     [multiplied(a, b, true), multiplied(a, b, false), by_vectors].map(error);
-                let case = format!("{rows} × {depth} × {columns}: {exact:e} {fast:e} {vectors:e}");
-                assert!(exact < 2.0f64.powi(-22).max(2.0 * vectors), "{case}");
+                let case = format!("{rows} × {depth} × {columns}: {precise:e} {fast:e} {vectors:e}");
+                assert!(precise < 2.0f64.powi(-22).max(2.0 * vectors), "{case}");
                 // Two factors, each off by 2⁻¹⁷ at the most, and m · m, at the most 2⁻¹⁶, which is left out.
                 assert!(fast < 4.0 * 2.0f64.powi(-17), "{case}");
             }
@@ -473,8 +473,8 @@ mod tests {
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::from_bits(0x7fff_ffff)] {
             let (mut a, b) = (numbers(32 * 64, 5), numbers(64 * 32, 6));
             a[3 * 64 + 10] = value;
-            for exact in [true, false] {
-                let out = multiplied(Matrix::new(&a, 32, 64), Matrix::new(&b, 64, 32), exact);
+            for precise in [true, false] {
+                let out = multiplied(Matrix::new(&a, 32, 64), Matrix::new(&b, 64, 32), precise);
                 assert!(out.iter().enumerate().all(|(i, v)| v.is_finite() == (i / 32 != 3)), "{value}");
             }
         }

@@ -82,7 +82,7 @@ impl Cpu {
         input: Input<'_, [f32]>,
         rows: usize,
         output: &mut [f32],
-        exact: bool,
+        precise: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         let output = Parts::new(output);
@@ -102,9 +102,9 @@ impl Cpu {
                         let start = (member * rows + first) * layer.outputs;
                         // SAFETY: each unit writes the rows of its own member and block.
                         let out = unsafe { output.take(start..start + n * layer.outputs) };
-                        layer_forward(layer, params, x, n, out, exact);
+                        layer_forward(layer, params, x, n, out, precise);
                     } else {
-                        layer_forward(layer, params, x, n, &mut to[..n * layer.outputs], exact);
+                        layer_forward(layer, params, x, n, &mut to[..n * layer.outputs], precise);
                         std::mem::swap(from, to);
                     }
                 }
@@ -120,7 +120,7 @@ impl Cpu {
         input: Input<'_, [f32]>,
         rows: usize,
         activations: &mut [Buffer],
-        exact: bool,
+        precise: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         with_parts(activations, |activations| {
@@ -133,7 +133,7 @@ impl Cpu {
                     let start = (member * rows + first) * layer.outputs;
                     // SAFETY: each unit writes the rows of its own member and block.
                     let out = unsafe { activations[l].take(start..start + n * layer.outputs) };
-                    layer_forward(layer, params, x, n, out, exact);
+                    layer_forward(layer, params, x, n, out, precise);
                     x = out;
                 }
             });
@@ -153,7 +153,7 @@ impl Cpu {
         deltas: &mut [Buffer],
         gradient: Option<&mut [f32]>,
         d_input: Option<&mut [f32]>,
-        exact: bool,
+        precise: bool,
     ) {
         let units = Units::new(self, shape.members, rows);
         let d_input = d_input.map(Parts::new);
@@ -191,7 +191,7 @@ impl Cpu {
                         Matrix::new(delta, live.n, layer.outputs),
                         Matrix::new(weights, layer.inputs, layer.outputs).transposed(),
                         &mut below[..live.n * layer.inputs],
-                        exact,
+                        precise,
                         |patch| {
                             if l > 0 {
                                 through(l - 1, patch);
@@ -205,7 +205,7 @@ impl Cpu {
             });
         });
         if let Some(gradient) = gradient {
-            self.weight_gradients(shape, input, rows, activations, deltas, gradient, exact);
+            self.weight_gradients(shape, input, rows, activations, deltas, gradient, precise);
         }
     }
 
@@ -219,7 +219,7 @@ impl Cpu {
         activations: &[Buffer],
         deltas: &[Buffer],
         gradient: &mut [f32],
-        exact: bool,
+        precise: bool,
     ) {
         let columns = COLUMNS[usize::from(shape.members < self.threads())];
         let blocks_of = |layer: Layer| layer.outputs.div_ceil(columns);
@@ -247,7 +247,7 @@ impl Cpu {
                         Matrix::new(delta, rows, layer.outputs).columns(first, n),
                         gradient.start.add(start + first),
                         layer.outputs,
-                        exact,
+                        precise,
                         |_| (),
                     );
                     let bias = start + layer.inputs * layer.outputs + first;
@@ -285,12 +285,12 @@ fn member_params<'a>(shape: &Shape, params: &'a [f32], member: usize) -> &'a [f3
 }
 
 /// out = activation(x · W + b)
-fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32], exact: bool) {
+fn layer_forward(layer: Layer, params: &[f32], x: &[f32], rows: usize, out: &mut [f32], precise: bool) {
     let (weights, rest) = params[layer.offset..].split_at(layer.inputs * layer.outputs);
     let bias = &rest[..layer.outputs];
     let (x, weights) =
         (Matrix::new(x, rows, layer.inputs), Matrix::new(weights, layer.inputs, layer.outputs));
-    product(x, weights, out, exact, |mut patch| {
+    product(x, weights, out, precise, |mut patch| {
         let bias = &bias[patch.first[1]..];
         vectorised(|| {
             for (_, row) in patch.rows() {

@@ -108,11 +108,11 @@ impl<'a> Patch<'a> {
 }
 
 /// out = a · b, out row-major; `finish` is called on each patch that is done, while it is in the cache. Where it need not
-/// be `exact`, 16 bits of the factors may be taken.
-pub fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], exact: bool, finish: impl Fn(Patch<'_>)) {
+/// be `precise`, 16 bits of the factors may be taken.
+pub fn product(a: Matrix<'_>, b: Matrix<'_>, out: &mut [f32], precise: bool, finish: impl Fn(Patch<'_>)) {
     assert_eq!(out.len(), a.rows * b.columns, "product size");
     // SAFETY: `out` holds all rows and columns and is borrowed mutably.
-    unsafe { strided_product(a, b, out.as_mut_ptr(), b.columns, exact, finish) }
+    unsafe { strided_product(a, b, out.as_mut_ptr(), b.columns, precise, finish) }
 }
 
 /// The same with `stride` elements from one row of out to the next.
@@ -125,7 +125,7 @@ pub unsafe fn strided_product(
     b: Matrix<'_>,
     out: *mut f32,
     stride: usize,
-    exact: bool,
+    precise: bool,
     finish: impl Fn(Patch<'_>),
 ) {
     assert!(a.columns == b.rows && a.columns > 0, "inner sizes of a product");
@@ -136,7 +136,7 @@ pub unsafe fn strided_product(
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     if a.columns >= DEEP && b.columns >= WIDE && by_tiles() {
         // SAFETY: available; `out` by the caller's promise.
-        return unsafe { super::amx::product(a, b, out, stride, exact, finish) };
+        return unsafe { super::amx::product(a, b, out, stride, precise, finish) };
     }
     // SAFETY: by the caller's promise.
     unsafe {
@@ -318,16 +318,16 @@ mod tests {
             let view = |first: usize, n: usize| Matrix::new(&a[first * depth..(first + n) * depth], n, depth);
             let weights = [Matrix::new(&b, depth, columns), Matrix::new(&b, columns, depth).transposed()];
             enum Way {
-                Exact,
+                Precise,
                 Fast,
                 Vectors,
             }
-            let ways = [(Way::Exact, 2e-6), (Way::Fast, 2e-5), (Way::Vectors, 2e-6)];
+            let ways = [(Way::Precise, 2e-6), (Way::Fast, 2e-5), (Way::Vectors, 2e-6)];
             for (b, (way, error)) in weights.iter().flat_map(|&b| ways.iter().map(move |way| (b, way))) {
                 let multiply = |a: Matrix<'_>| {
                     let mut out = vec![f32::NAN; a.rows * columns];
                     match way {
-                        Way::Exact => product(a, b, &mut out, true, |_| ()),
+                        Way::Precise => product(a, b, &mut out, true, |_| ()),
                         Way::Fast => product(a, b, &mut out, false, |_| ()),
                         Way::Vectors => unsafe { vector_product(a, b, out.as_mut_ptr(), columns) },
                     }
