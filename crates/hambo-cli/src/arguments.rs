@@ -148,9 +148,9 @@ pub struct Evaluate {
     /// Steps of an episode, T
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub horizon: usize,
-    /// Learned model of the dynamics
-    #[arg(long, value_enum, default_value_t = Model::Bnn)]
-    pub model: Model,
+    /// Learned model of the dynamics [default: bnn, or the kind of the --fitted one]
+    #[arg(long, value_enum)]
+    pub model: Option<Model>,
     #[command(flatten)]
     pub gp: GaussianProcess,
     /// Methods, the one whose bound counts first: all, or a list of ca,da1,dainf,ds,ts1,tsinf,mean [default: all but
@@ -479,7 +479,7 @@ pub enum DeviceName {
     Cuda,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum Model {
     /// Bayesian neural network
     Bnn,

@@ -1,5 +1,6 @@
 //! From returns to numbers that can be acted on.
 
+use crate::adversary::SearchReport;
 use crate::rollout::Returns;
 use crate::stats::{Mean, empirical_quantile, normal_quantile};
 use crate::{Error, Result};
@@ -115,6 +116,13 @@ pub struct Estimate {
     pub particles: Vec<f64>,
 }
 
+impl Estimate {
+    /// Whether the bound shows that the return reaches a threshold; one whose adversary had not converged shows nothing.
+    pub fn meets(&self, threshold: f64) -> bool {
+        self.converged != Some(false) && self.lower_bound.is_some_and(|bound| bound >= threshold)
+    }
+}
+
 /// Mean of returns with its standard error.
 pub fn mean_return(returns: &Returns) -> Mean {
     Mean::of(returns.values.iter().map(|&r| f64::from(r)))
@@ -138,13 +146,15 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
 
 /// HAMBO-CA, HAMBO-DA1: J̃ = Ĵ under the adversary that was found, measured on fresh trajectories.
 ///
-/// The margin is one-sided at [`MONTE_CARLO_SHARE`]·δ.
-pub fn adversarial(method: Method, returns: &Returns, delta: f64, converged: bool) -> Estimate {
+/// The margin is one-sided at [`MONTE_CARLO_SHARE`]·δ. Where the search found trajectories that leave the finite numbers
+/// there is no bound (−∞), even if none of the fresh ones does.
+pub fn adversarial(method: Method, returns: &Returns, delta: f64, search: &SearchReport) -> Estimate {
     let estimate = neutral(method, returns);
     let z = normal_quantile(1.0 - MONTE_CARLO_SHARE * delta);
+    let bound = estimate.value - z * estimate.std_error;
     Estimate {
-        lower_bound: Some(estimate.value - z * estimate.std_error),
-        converged: Some(converged),
+        lower_bound: Some(if search.lowest.is_finite() { bound } else { f64::NEG_INFINITY }),
+        converged: Some(search.converged),
         ..estimate
     }
 }

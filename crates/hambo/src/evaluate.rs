@@ -192,6 +192,11 @@ pub struct ConstraintBound {
 }
 
 impl Evaluation {
+    /// Whether the method asked for first shows that the return reaches a threshold.
+    pub fn meets(&self, threshold: f64) -> bool {
+        self.estimates.first().is_some_and(|estimate| estimate.meets(threshold))
+    }
+
     /// The bound of the method asked for first; none if that method is neutral.
     pub fn lower_bound(&self) -> Option<f64> {
         self.estimates.first().and_then(|e| e.lower_bound)
@@ -263,6 +268,7 @@ pub fn evaluate_all(
     for task in constraints.iter().map(|c| &c.task).chain([task]) {
         check(data, model, task, policy)?;
     }
+    model.check_data(data)?;
     let setting = Setting { task, policy, horizon: question.horizon, discount: question.discount };
     let stream = Stream::new(question.seed).child("support");
     let starts = task.initial.sample(question.rollouts, data, stream.child("initial states"))?;
@@ -295,7 +301,7 @@ pub fn evaluate_all(
             expression: task.reward.to_string(),
             lower_bound,
             threshold: *threshold,
-            met: threshold.map(|threshold| lower_bound.is_some_and(|bound| bound >= threshold)),
+            met: threshold.map(|threshold| bounds.estimates.first().is_some_and(|e| e.meets(threshold))),
             estimates: bounds.estimates,
             set: bounds.set,
             search: bounds.search,
@@ -409,7 +415,6 @@ fn bound(
     for &method in &question.methods {
         estimates.push(match method {
             Method::Ca => {
-                model.check_data(data)?;
                 let stream = stream.child("adversary");
                 let share = (1.0 - MONTE_CARLO_SHARE) * question.delta;
                 let name = format!("{index}-search-ca");
@@ -421,7 +426,7 @@ fn bound(
                 })?;
                 set_report = Some(set);
                 let returns = roll("ca", Propagation::Shifted(&adversary))?;
-                let estimate = adversarial(method, &returns, question.delta, report.converged);
+                let estimate = adversarial(method, &returns, question.delta, &report);
                 search_report = Some(report);
                 seen.keep(method, &returns, Some(Found::Continuous(adversary)));
                 estimate
@@ -435,7 +440,7 @@ fn bound(
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
                 let returns = roll("da1", Propagation::Chosen(greedy))?;
-                let estimate = adversarial(method, &returns, question.delta, report.converged);
+                let estimate = adversarial(method, &returns, question.delta, &report);
                 members_report = Some(report);
                 seen.keep(method, &returns, Some(Found::Discrete(adversary)));
                 estimate

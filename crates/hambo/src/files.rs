@@ -1,7 +1,7 @@
 //! Files on disk: written whole or not at all, and named by their digest.
 
 use crate::{Error, Result};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -80,6 +80,24 @@ pub fn sha256(path: &Path) -> Result<String> {
 /// The SHA-256 of these bytes in lower-case hexadecimal.
 pub fn sha256_of(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
+/// A SHA-256 of numbers that come bit by bit.
+#[derive(Default)]
+pub(crate) struct Digest(Sha256);
+
+impl Digest {
+    /// Adds the bytes of these values.
+    pub fn add<T: Copy, const N: usize>(&mut self, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
+        for values in values.chunks(1 << 14) {
+            self.0.update(values.iter().flat_map(|&value| bytes(value)).collect::<Vec<u8>>());
+        }
+    }
+
+    /// In lower-case hexadecimal.
+    pub fn finish(self) -> String {
+        hexadecimal(self.0)
+    }
 }
 
 fn hexadecimal(digest: Sha256) -> String {

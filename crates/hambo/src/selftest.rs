@@ -203,7 +203,9 @@ fn svgd(device: &Device, members: usize, n: usize, kernel: Kernel) -> Vec<Vec<f6
         optimiser.svgd_step(device, &svgd, &mut ensemble, &gradient);
         optimiser.step(device, &mut ensemble.params, &gradient);
     }
-    let mut clipped = device.upload(&draw(members * n));
+    let mut unclipped = draw(members * n);
+    unclipped[n / 2] = f32::INFINITY; // the first member's
+    let mut clipped = device.adopt(unclipped);
     device.clip_norm(members, 1.0, &mut clipped);
     all(device, &[&direction, &ensemble.params, &clipped])
 }
@@ -261,19 +263,16 @@ fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
     let ended = device.adopt((0..rows).map(|r| f32::from(u8::from(r % 5 == 0))).collect());
     let (rewards, bad) = (device.adopt(rewards), device.adopt(bad));
     let mut current = device.upload(&draw(rows * ds));
-    let (mut returns, mut lowest) = (device.zeros(rows), device.zeros(rows));
-    device.fill(&mut lowest, f32::INFINITY);
-    let mut status = device.zeros(rows);
+    let (mut returns, mut status) = (device.zeros(rows), device.zeros(rows));
     let (discounts, mut step) = (device.upload(&[1.0, 0.9, 0.81]), device.counter());
     for next in [&bad, &next, &next] {
-        let (returns, lowest) = (&mut returns, &mut lowest);
         let discount = (&discounts, &step);
-        device.account(discount, &rewards, Some(&ended), &mut current, next, returns, lowest, &mut status);
+        device.account(discount, &rewards, Some(&ended), &mut current, next, &mut returns, &mut status);
         device.advance(&mut step);
     }
     let mut running = device.upload(&draw(rows * ds));
     device.still_running(&status, &mut running);
-    results.extend(all(device, &[&d_states, &d_actions, &current, &returns, &lowest, &running]));
+    results.extend(all(device, &[&d_states, &d_actions, &current, &returns, &running]));
 
     // Policies.
     let (low, high) = (device.upload(&vec![-0.5; ds]), device.upload(&vec![0.7; ds]));
@@ -334,8 +333,7 @@ fn travels(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
     for kind in 0..6 {
         let [mut states, mut amount] = [&starts, &shifts].map(|values| device.upload(values));
         let [mut next, mut room] = [0, 1].map(|_| device.zeros(rows * ds));
-        let [mut rewards, mut ended, mut returns, mut lowest] = [0; 4].map(|_| device.zeros(rows));
-        device.fill(&mut lowest, f32::INFINITY);
+        let [mut rewards, mut ended, mut returns] = [0; 3].map(|_| device.zeros(rows));
         // Fewer rows of noise than trajectories, where that is allowed.
         let mut noise = device.zeros(if kind > 3 && rows.is_multiple_of(31) { 31 * ds } else { rows * ds });
         let (mut status, mut time) = (device.zeros(rows), device.counter());
@@ -367,11 +365,10 @@ fn travels(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
                 rewards: &mut rewards,
                 ended: &mut ended,
                 returns: &mut returns,
-                lowest: &mut lowest,
                 status: &mut status,
             });
         }
-        results.extend(all(device, &[&states, &next, &amount, &rewards, &returns, &lowest]));
+        results.extend(all(device, &[&states, &next, &amount, &rewards, &returns]));
         results.push(device.download(&status).iter().map(|&s| f64::from(s)).collect());
     }
     results

@@ -147,16 +147,14 @@ impl SupportReport {
 impl Usual {
     fn of(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Usual {
         let held_out = &model.held_out().calibration;
-        // A model of other data was trained on none of these.
-        let own = model.check_data(data).is_ok() && !held_out.is_empty();
         let all = || 0..data.len() as u32;
-        let (measure, rest): (Vec<u32>, Vec<u32>) = match own {
-            true => {
+        let (measure, rest): (Vec<u32>, Vec<u32>) = match held_out.is_empty() {
+            false => {
                 let mut rest: Vec<bool> = vec![true; data.len()];
                 held_out.iter().for_each(|&row| rest[row as usize] = false);
                 (held_out.clone(), all().filter(|&row| rest[row as usize]).collect())
             }
-            false => all().partition(|row| row % 5 == 0),
+            true => all().partition(|row| row % 5 == 0),
         };
         let rows = |rows: &[u32], most: usize| -> (Vec<f32>, Vec<f32>) {
             let rows = || rows.iter().step_by(rows.len().div_ceil(most).max(1)).map(|&row| row as usize);

@@ -85,7 +85,8 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
         }
         if e.diverged_rollouts > 0 {
             warnings.push(format!(
-                "{}: {} trajectories left the finite numbers; each counts its lowest reward for the rest",
+                "{}: {} trajectories left the finite numbers, so there is no bound: each counts as −∞; the model is asked about \
+                 places far from the data, or the reward is not defined everywhere",
                 e.method.name(),
                 e.diverged_rollouts
             ));
@@ -101,12 +102,9 @@ pub(crate) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
         }
         if e.converged == Some(false) {
             warnings.push(format!(
-                "{}: the adversary had not converged, a longer search may find a lower return",
+                "{}: the adversary had not converged: a longer search may find a lower return, so the bound shows nothing yet",
                 e.method.name()
             ));
-        }
-        if !e.value.is_finite() {
-            warnings.push(format!("{}: the estimate is not a finite number", e.method.name()));
         }
     }
     warnings

@@ -83,7 +83,7 @@ impl Told<'_> {
 
 /// Whether the bound and those of all constraints reach what was asked; none where nothing was.
 pub fn met(evaluation: &Evaluation, threshold: Option<f64>) -> Option<bool> {
-    let reached = threshold.map(|x| evaluation.lower_bound().is_some_and(|bound| bound >= x));
+    let reached = threshold.map(|threshold| evaluation.meets(threshold));
     evaluation.constraints.iter().filter_map(|c| c.met).chain(reached).reduce(|all, one| all && one)
 }
 

@@ -99,7 +99,7 @@ pub(super) fn prepare(arguments: &Evaluate) -> Result<Prepared> {
 
     let progress = Kept { bars: Bars::logging(out.as_ref()), checkpoints };
     let model = match &arguments.fitted {
-        Some(folder) => fitted(&device, folder, learns_reward, &config)?,
+        Some(folder) => fitted(&device, folder, learns_reward, &config, arguments.model)?,
         None => config.fit(&device, data, &question, &progress).map_err(|e| about(&arguments.data, e))?,
     };
     // What was not asked for by name is what the model can answer.
@@ -221,7 +221,7 @@ pub(super) enum Settings {
 impl Settings {
     fn of(arguments: &Evaluate) -> Result<Self> {
         let path = arguments.model_config.as_deref();
-        Ok(match arguments.model {
+        Ok(match arguments.model.unwrap_or(Model::Bnn) {
             Model::Bnn => Settings::Bnn(match path {
                 Some(path) => settings(path, "a model", BnnConfig::validate)?,
                 None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
@@ -292,8 +292,20 @@ fn beta(arguments: &Evaluate) -> Result<Beta> {
 }
 
 /// A model of an earlier run, which has to predict what the task asks for.
-fn fitted(device: &Device, folder: &Path, reward: bool, config: &Settings) -> Result<Box<dyn Dynamics>> {
+fn fitted(
+    device: &Device,
+    folder: &Path,
+    reward: bool,
+    config: &Settings,
+    asked: Option<Model>,
+) -> Result<Box<dyn Dynamics>> {
     let model = dynamics::load(device, folder)?;
+    let kind = if model.as_gp().is_some() { Model::Gp } else { Model::Bnn };
+    if asked.is_some_and(|asked| asked != kind) {
+        let problem =
+            "the fitted model is of another kind than --model asks for: leave --model out, or fit anew";
+        return Err(Error::file(folder, problem));
+    }
     let (layout, angles) = (model.layout(), config.angles());
     let same = layout.angles.len() == angles.len() && layout.angles.iter().all(|a| angles.contains(&a.index));
     if (reward && !layout.reward) || !same {

@@ -8,6 +8,7 @@ mod bad_data;
 mod bad_settings;
 mod disk;
 mod evaluate;
+mod fails_closed;
 mod gp;
 mod policies;
 mod report;

@@ -89,6 +89,11 @@ impl<'a> Pathwise<'a> {
         returns
     }
 
+    /// Whether no restart could move in the last step: all gradients vanished, or overflowed and were dropped.
+    pub fn stands_still(&self) -> bool {
+        self.world.device.download(&self.gradient).iter().all(|&g| g == 0.0)
+    }
+
     /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.
     pub fn parts<'b>(&'b mut self, adversary: &'b mut Continuous) -> [(&'static str, &'b mut Buffer); 3] {
         let [mean, square] = self.optimiser.moments();

@@ -191,8 +191,11 @@ impl SearchReport {
         tolerance * ((self.neutral - self.lowest).abs() + 0.1 * self.neutral.abs())
     }
 
-    /// Whether the lowest value has stopped falling.
+    /// Whether the lowest value has stopped falling; there is nothing below −∞.
     fn settled(&self, tolerance: f64, patience: usize) -> bool {
+        if self.lowest == f64::NEG_INFINITY {
+            return true;
+        }
         let before = self.curve.len().checked_sub(patience + 1);
         before.is_some_and(|before| self.curve[before] - self.lowest <= self.slack(tolerance))
     }
@@ -331,7 +334,9 @@ impl Search<'_> {
                     }
                 }
                 report.curve.push(report.lowest);
-                report.converged = report.settled(config.tolerance, config.patience);
+                // Where the descent cannot move, nothing says that there is no lower value.
+                let stuck = report.lowest.is_finite() && pathwise.stands_still();
+                report.converged = report.settled(config.tolerance, config.patience) && !stuck;
                 let figures = [("lowest", report.lowest), ("neutral", report.neutral)];
                 self.progress.figures("adversary (pathwise)", report.iterations, &figures);
             }

@@ -159,7 +159,11 @@ impl<'a> Replay<'a> {
             self.worst(set, &of_segments, &mut signs)
         };
         let neutral = worst(&vec![0.0; m]);
-        let overstated = self.falls(&neutral, &self.logged);
+        let mut overstated = self.falls(&neutral, &self.logged);
+        // What the model says of a window that it leaves the finite numbers in is worth nothing: no β covers it.
+        for (segment, _) in neutral.iter().enumerate().filter(|(_, value)| !value.is_finite()) {
+            overstated[self.window[segment]] = f64::INFINITY;
+        }
         let (mut low, mut high) = (vec![0.0f32; m], vec![f32::INFINITY; m]);
         for i in (0..m).filter(|&i| overstated[i] == 0.0) {
             high[i] = 0.0;
@@ -175,7 +179,7 @@ impl<'a> Replay<'a> {
                 .collect();
             let taken = self.falls(&neutral, &worst(&tried));
             for i in 0..m {
-                if taken[i] >= overstated[i] {
+                if overstated[i].is_finite() && taken[i] >= overstated[i] {
                     high[i] = high[i].min(tried[i]);
                 } else {
                     low[i] = low[i].max(tried[i]);
@@ -204,7 +208,7 @@ impl<'a> Replay<'a> {
         for linearisation in 0..=LINEARISATIONS {
             let (states, status, returns) = self.replay(set, betas, &signs);
             for (segment, reached) in returns.into_iter().enumerate() {
-                if reached.is_nan() || reached > lowest[segment] {
+                if reached > lowest[segment] {
                     continue;
                 }
                 lowest[segment] = reached;
@@ -239,8 +243,7 @@ impl<'a> Replay<'a> {
         let mut senses = self.world.senses(m);
         let mut inputs = device.zeros(m * model.input_dim());
         let mut outputs = device.zeros(model.members() * m * 2 * ds);
-        let [mut rewards, mut returns, mut lowest, mut ended] = std::array::from_fn(|_| device.zeros(m));
-        device.fill(&mut lowest, f32::INFINITY);
+        let [mut rewards, mut returns, mut ended] = std::array::from_fn(|_| device.zeros(m));
         let (unit, begin) = (device.upload(&[1.0]), device.counter()); // no discount within a segment
         let noise = device.zeros(ds);
         let mut current = device.upload(&device.download(&self.starts));
@@ -261,16 +264,7 @@ impl<'a> Replay<'a> {
                 device.evaluate(termination, &current, actions, &next, &mut ended);
                 &ended
             });
-            device.account(
-                (&unit, &begin),
-                &rewards,
-                ended,
-                &mut current,
-                &next,
-                &mut returns,
-                &mut lowest,
-                &mut running,
-            );
+            device.account((&unit, &begin), &rewards, ended, &mut current, &next, &mut returns, &mut running);
         }
         states.push(current);
         (states, status, device.download(&returns).into_iter().map(f64::from).collect())

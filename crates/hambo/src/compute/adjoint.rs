@@ -180,7 +180,8 @@ impl Device {
         }
     }
 
-    /// Each member's part of `values` is shortened to a norm of at most `limit`.
+    /// Each member's part of `values` is shortened to a norm of at most `limit`; one that is not finite says nothing, and
+    /// becomes 0.
     pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
         match self {
             Device::Cpu(cpu) => cpu.pool.clip_norm(members, limit, values.cpu_mut()),

@@ -301,8 +301,8 @@ impl Device {
     }
 
     /// Books one step of every trajectory: returns ← returns + discounts\[step\] · reward, states ← next, and the
-    /// trajectory's [`Status`]. `lowest` keeps the lowest reward of each trajectory; it starts at infinity, and
-    /// a trajectory that diverges before its first reward counts the lowest number there is.
+    /// trajectory's [`Status`]. A trajectory that leaves the finite numbers, in its state, its reward or its return, has
+    /// a return of −∞: nothing is known of what follows, so nothing may count in its favor.
     #[allow(clippy::too_many_arguments)]
     pub fn account(
         &self,
@@ -312,7 +312,6 @@ impl Device {
         states: &mut Buffer,
         next: &Buffer,
         returns: &mut Buffer,
-        lowest: &mut Buffer,
         status: &mut Buffer<u32>,
     ) {
         match self {
@@ -323,7 +322,6 @@ impl Device {
                 states.cpu_mut(),
                 next.cpu(),
                 returns.cpu_mut(),
-                lowest.cpu_mut(),
                 status.cpu_mut(),
             ),
             Device::Cuda(gpu) => gpu.cuda.account(
@@ -333,7 +331,6 @@ impl Device {
                 states.gpu(),
                 next.gpu(),
                 returns.gpu(),
-                lowest.gpu(),
                 status.gpu(),
             ),
         }

@@ -68,8 +68,6 @@ pub struct Travel<'a> {
     /// As in [`Device::account`].
     pub returns: &'a mut Buffer,
     /// As there.
-    pub lowest: &'a mut Buffer,
-    /// As there.
     pub status: &'a mut Buffer<u32>,
 }
 
@@ -114,8 +112,7 @@ impl Travel<'_> {
             &*self.ended
         });
         let discount = (self.discounts, &*self.time);
-        let (returns, lowest) = (self.returns, self.lowest);
-        device.account(discount, self.rewards, ended, self.states, next, returns, lowest, self.status);
+        device.account(discount, self.rewards, ended, self.states, next, self.returns, self.status);
         device.advance(self.time);
     }
 }

@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 const EPISODES: usize = 10;
 
 /// Disjoint sets of rows, each in ascending order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Split {
+    /// [`Transitions::digest`] of the data that the rows are of.
+    pub data_sha256: String,
     /// Rows that the model is trained on; not stored with a model.
     #[serde(skip)]
     pub train: Vec<u32>,
@@ -52,7 +55,7 @@ impl Split {
                 data.len()
             )));
         }
-        Ok(Split { train, validation, calibration, by_episode })
+        Ok(Split { data_sha256: data.digest(), train, validation, calibration, by_episode })
     }
 }
 

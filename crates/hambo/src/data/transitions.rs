@@ -1,5 +1,6 @@
 //! Logged transitions, checked once on construction so that nothing after has to.
 
+use crate::files::Digest;
 use crate::{Error, Result};
 
 /// n logged transitions (s, a, r, s'), in the order of the log. All matrices are row-major, batch first.
@@ -115,6 +116,21 @@ impl Transitions {
             columns.timeouts.extend_from_slice(&self.timeouts[rows]);
         }
         Transitions::new(columns)
+    }
+
+    /// The SHA-256 of all rows in their order, with where episodes begin and how they end: a model is of these data and
+    /// no others.
+    pub fn digest(&self) -> String {
+        let mut digest = Digest::default();
+        digest.add(&[self.state_dim as u64, self.action_dim as u64, self.len() as u64], u64::to_le_bytes);
+        for column in [&self.states, &self.actions, &self.rewards, &self.next_states] {
+            digest.add(column, f32::to_le_bytes);
+        }
+        for flags in [&self.terminals, &self.timeouts] {
+            digest.add(flags, |flag| [u8::from(flag)]);
+        }
+        digest.add(&self.episode_starts, |start| (start as u64).to_le_bytes());
+        digest.finish()
     }
 
     /// Number of transitions, n ≥ 2.

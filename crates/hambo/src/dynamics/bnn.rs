@@ -242,7 +242,7 @@ impl Bnn {
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
             },
-            held_out: Split { train: vec![], validation: vec![], calibration: vec![], by_episode: true },
+            held_out: Split { by_episode: true, ..Split::default() },
             ensemble,
         }
     }
@@ -443,9 +443,6 @@ impl Dynamics for Bnn {
     }
     fn held_out(&self) -> &Split {
         &self.held_out
-    }
-    fn data_rows(&self) -> usize {
-        self.report.rows.iter().sum()
     }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Bnn(self.report.clone())

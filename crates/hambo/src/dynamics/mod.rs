@@ -45,8 +45,6 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     fn tau(&self) -> &[f32];
     /// Rows of the data that the model was not trained on; its list of training rows is empty.
     fn held_out(&self) -> &Split;
-    /// Number of rows of the data that it was fitted on, with those that were held out.
-    fn data_rows(&self) -> usize;
     /// What happened in the fit.
     fn fit_report(&self) -> ModelReport;
     /// With which settings, by the name of the kind of model.
@@ -75,14 +73,15 @@ pub trait Dynamics: std::fmt::Debug + Sync {
         &self.frame().layout
     }
 
-    /// An error if these cannot be the data that the model was fitted on.
+    /// An error if these are not the data that the model was fitted on, row for row.
     fn check_data(&self, data: &Transitions) -> Result<()> {
-        let n = self.data_rows();
-        if n != data.len() {
+        let (own, given) = (&self.held_out().data_sha256, data.digest());
+        if *own != given {
             return Err(Error::Mismatch(format!(
-                "the model was fitted on {n} transitions, these data have {}; its uncertainty is calibrated on rows \
-                 held out of its own data",
-                data.len()
+                "the model was fitted on other data: their rows have the SHA-256 {}…, these have {}…; what it does not know \
+                 was measured on its own data, so fit a new one",
+                &own[..own.len().min(12)],
+                &given[..12]
             )));
         }
         Ok(())

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-const SCHEMA: &str = "hambo/bnn/1";
+const SCHEMA: &str = "hambo/bnn/2";
 const DESCRIPTION: &str = "model.json";
 const TENSORS: &str = "model.safetensors";
 const PARAMS: &str = "params";
@@ -155,7 +155,8 @@ fn no_description(path: &Path, e: &serde_json::Error) -> Error {
 pub(super) fn read_description<D: DeserializeOwned>(folder: &Path, schema: &str) -> Result<(PathBuf, D)> {
     let (path, bytes, kind) = read_kind(folder)?;
     if kind.schema != schema {
-        let problem = format!("schema is {:?}, this version reads {schema:?}", kind.schema);
+        let problem =
+            format!("schema is {:?}, this version reads {schema:?}: fit the model anew", kind.schema);
         return Err(Error::file(&path, problem));
     }
     let description = serde_json::from_slice(&bytes).map_err(|e| no_description(&path, &e))?;

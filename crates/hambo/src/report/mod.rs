@@ -51,6 +51,9 @@ pub fn headline(result: &Value) -> String {
         (Some(_), Some((false, threshold)), _) => {
             format!("FAILS the threshold: bound {bound_text} against {threshold}, confidence {confidence}")
         }
+        (Some(_), Some((true, threshold)), None) if first["converged"] == false => format!(
+            "NOT SHOWN: the adversary had not converged, so that the bound {bound_text} says nothing about {threshold}"
+        ),
         (Some(_), _, Some(constraint)) => format!(
             "FAILS constraint {}: bound {} against {}, confidence {confidence}",
             constraint["name"].as_str().unwrap_or("?"),

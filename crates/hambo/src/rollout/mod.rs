@@ -125,7 +125,6 @@ pub(crate) struct Rollout<'a> {
     pub rewards: Buffer,
     ended: Buffer,
     returns: Buffer,
-    lowest: Buffer,
     pub status: Buffer<u32>,
     /// Steps taken.
     pub time: Counter,
@@ -155,8 +154,6 @@ impl<'a> Rollout<'a> {
             _ => None,
         };
         let timed = explored || choice.is_some();
-        let mut lowest = device.zeros(rows);
-        device.fill(&mut lowest, f32::INFINITY);
         Rollout {
             world,
             propagation,
@@ -178,7 +175,6 @@ impl<'a> Rollout<'a> {
             rewards: device.zeros(rows),
             ended: device.zeros(rows),
             returns: device.zeros(rows),
-            lowest,
             status: device.zeros(rows),
             time: device.counter(),
         }
@@ -266,7 +262,6 @@ impl<'a> Rollout<'a> {
             rewards: &mut self.rewards,
             ended: &mut self.ended,
             returns: &mut self.returns,
-            lowest: &mut self.lowest,
             status: &mut self.status,
         });
     }

@@ -7,7 +7,7 @@ use crate::checkpoint::Arrays;
 pub struct Returns {
     /// Σ γᵗ r of each trajectory; with [`super::Propagation::EachMember`] `[members, starts]`.
     pub values: Vec<f32>,
-    /// Which of them left the finite numbers; the rest of such a trajectory counts as its lowest reward.
+    /// Which of them left the finite numbers; the return of such a trajectory is −∞.
     pub diverged: Vec<bool>,
     /// Which of them ended more than [`FAR`] standard deviations from the mean of the data in some
     /// dimension: the model was asked about places that it knows nothing of.

@@ -284,9 +284,11 @@ fn most_pushed(model: &dyn Dynamics, moments: &[Moment]) -> Vec<usize> {
 /// Median σ_e of each dimension on logged data, on rows held out of the training where there are some.
 fn usual_uncertainty(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Vec<f64> {
     let held_out = &model.held_out().calibration;
-    let own = model.check_data(data).is_ok() && !held_out.is_empty();
-    let rows: Vec<usize> =
-        if own { held_out.iter().map(|&row| row as usize).collect() } else { (0..data.len()).collect() };
+    let rows: Vec<usize> = if !held_out.is_empty() {
+        held_out.iter().map(|&row| row as usize).collect()
+    } else {
+        (0..data.len()).collect()
+    };
     let some = || rows.iter().step_by(rows.len().div_ceil(LOGGED).max(1));
     let states: Vec<f32> = some().flat_map(|&row| data.state(row)).copied().collect();
     let actions: Vec<f32> = some().flat_map(|&row| data.action(row)).copied().collect();

@@ -68,7 +68,7 @@ pub fn fit(device: &Device, data: &Transitions, config: &BnnConfig) -> Bnn {
 /// A linear model without hidden layers, in units of one: particle k predicts s' − s = gains\[k\] · a, with
 /// states and actions of two dimensions and a noise of softplus(raw).
 pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
-    let data = transitions::<2, 2>(50, |s, a, _| [s[0] + a[0], s[1] + a[1]]);
+    let data = transitions::<2, 2>(100, |s, a, _| [s[0] + a[0], s[1] + a[1]]);
     let config = BnnConfig { hidden: vec![], std_floor: 1e-12, ..small(gains.len(), 1) };
     let folder = Folder::new(&format!("linear-{gains:?}-{raw}-{:?}", std::thread::current().id()));
     fit(device, &data, &config).save(device, &folder.0).unwrap();

@@ -28,7 +28,7 @@ fn paying(device: &Device, held_out: Split) -> Bnn {
 }
 
 fn nothing_held_out() -> Split {
-    Split { train: vec![], validation: vec![], calibration: vec![], by_episode: true }
+    Split { by_episode: true, ..Split::default() }
 }
 
 fn learned() -> Task {
@@ -118,7 +118,7 @@ fn the_size_of_the_set_covers_the_reward() {
     }
     let data = Transitions::new(c).unwrap();
     let rows: Vec<u32> = (0..n as u32).collect();
-    let held_out = Split { train: vec![], validation: vec![], calibration: rows, by_episode: true };
+    let held_out = Split { calibration: rows, by_episode: true, ..Split::default() };
     let mut model = paying(&device, held_out);
     // Both members go where the log went.
     let mut params = device.download(&model.ensemble().params);

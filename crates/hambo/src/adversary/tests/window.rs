@@ -38,12 +38,8 @@ fn log(falls: [f32; 2]) -> Transitions {
 fn measured(falls: [f32; 2], least: f64) -> f64 {
     let device = Device::cpu(Some(2)).unwrap();
     let data = log(falls);
-    let held_out = Split {
-        train: vec![],
-        validation: (0..data.len() as u32).collect(),
-        calibration: vec![],
-        by_episode: true,
-    };
+    let held_out =
+        Split { validation: (0..data.len() as u32).collect(), by_episode: true, ..Split::default() };
     let model = model(&device).holding_out(held_out);
     let task = task();
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();

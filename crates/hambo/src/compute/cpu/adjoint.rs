@@ -183,11 +183,13 @@ impl Cpu {
         });
     }
 
-    /// Each member's part of `values` is shortened to at most `limit`.
+    /// Each member's part of `values` is shortened to at most `limit`; one that is not finite says nothing, and becomes 0.
     pub fn clip_norm(&self, members: usize, limit: f32, values: &mut [f32]) {
         for part in values.chunks_exact_mut(values.len() / members) {
             let norm = part.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-            if norm > f64::from(limit) {
+            if !norm.is_finite() {
+                part.fill(0.0);
+            } else if norm > f64::from(limit) {
                 let factor = (f64::from(limit) / norm) as f32;
                 part.iter_mut().for_each(|x| *x *= factor);
             }

@@ -210,33 +210,24 @@ impl Cpu {
         states: &mut [f32],
         next: &[f32],
         returns: &mut [f32],
-        lowest: &mut [f32],
         status: &mut [u32],
     ) {
         let ds = states.len() / rewards.len();
         for (row, &reward) in rewards.iter().enumerate() {
-            if status[row] == Status::Ended as u32 {
+            if status[row] != Status::Running as u32 {
                 continue;
             }
-            if status[row] == Status::Running as u32 {
-                if reward.is_finite() {
-                    lowest[row] = lowest[row].min(reward);
-                    returns[row] = saturating(returns[row] + discount * reward);
-                    let next = &next[row * ds..][..ds];
-                    if next.iter().all(|x| x.is_finite()) {
-                        states[row * ds..][..ds].copy_from_slice(next);
-                        if ended.is_some_and(|e| e[row] != 0.0) {
-                            status[row] = Status::Ended as u32;
-                        }
-                    } else {
-                        status[row] = Status::Diverged as u32;
-                    }
-                    continue;
-                }
+            let (sum, next) = (returns[row] + discount * reward, &next[row * ds..][..ds]);
+            if !sum.is_finite() || next.iter().any(|x| !x.is_finite()) {
                 status[row] = Status::Diverged as u32;
+                returns[row] = f32::NEG_INFINITY;
+                continue;
             }
-            let lowest = if lowest[row].is_finite() { lowest[row] } else { f32::MIN };
-            returns[row] = saturating(returns[row] + discount * lowest);
+            returns[row] = sum;
+            states[row * ds..][..ds].copy_from_slice(next);
+            if ended.is_some_and(|e| e[row] != 0.0) {
+                status[row] = Status::Ended as u32;
+            }
         }
     }
 
@@ -301,11 +292,6 @@ impl Cpu {
             }
         }
     }
-}
-
-/// A sum of rewards that stays within the finite numbers: of +∞ and −∞ no mean can be taken.
-fn saturating(sum: f32) -> f32 {
-    sum.clamp(f32::MIN, f32::MAX)
 }
 
 /// Mean and variances of the mixture of all members in one output.

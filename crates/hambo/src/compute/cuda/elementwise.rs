@@ -303,7 +303,6 @@ impl Cuda {
         states: &Memory,
         next: &Memory,
         returns: &Memory,
-        lowest: &Memory,
         status: &Memory,
     ) {
         let rows = rewards.words();
@@ -320,7 +319,6 @@ impl Cuda {
             states.address,
             next.address,
             returns.address,
-            lowest.address,
             status.address
         );
     }

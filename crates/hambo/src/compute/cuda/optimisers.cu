@@ -113,8 +113,9 @@ KERNEL clip_norm(u32 n, float *values, float limit) {
     double sum = 0.0;
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) sum += (double)part[i] * part[i];
     const double norm = sqrt(block_sum(sum));
-    if (norm > limit) {
+    const bool sound = norm < (double)INFINITE;
+    if (!sound || norm > limit) {
         const float factor = (float)(limit / norm);
-        for (u32 i = threadIdx.x; i < n; i += blockDim.x) part[i] *= factor;
+        for (u32 i = threadIdx.x; i < n; i += blockDim.x) part[i] = sound ? part[i] * factor : 0.0f;
     }
 }

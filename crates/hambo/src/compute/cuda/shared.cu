@@ -5,7 +5,6 @@
 #define PI 3.14159265358979f
 #define TAU 6.28318530717959f
 #define INFINITE __int_as_float(0x7f800000)
-#define LARGEST 3.402823466e38f
 #define KERNEL extern "C" __global__ void
 #define EACH(i, n)                                 \
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
@@ -177,38 +176,35 @@ __device__ __forceinline__ float predicted(const Drawn &drawn, const float *outp
 
 enum { RUNNING, ENDED, DIVERGED };
 
-__device__ __forceinline__ float saturating(float sum) { return fminf(fmaxf(sum, -LARGEST), LARGEST); }
-
 struct Books {
     float *states; // [rows, ds]
     const float *next;
-    float *returns, *lowest;
+    float *returns;
     u32 *status;
 };
 
 // How a row stands.
 struct Account {
     u32 status;
-    float low, sum;
+    float sum;
 };
 
 __device__ __forceinline__ Account account_of(const Books &books, u32 row) {
-    return {books.status[row], books.lowest[row], books.returns[row]};
+    return {books.status[row], books.returns[row]};
 }
 
 // Books one step of a row, by a warp.
 __device__ __forceinline__ void book(const Books &books, const Account &was, u32 row, u32 ds, float discount, float reward, bool ended) {
     const u32 lane = threadIdx.x % 32;
-    if (was.status == ENDED) return;
-    bool sound = was.status == RUNNING && finite(reward);
-    const bool paid = sound;
+    if (was.status != RUNNING) return;
+    const float sum = was.sum + discount * reward;
+    bool sound = finite(sum);
     for (u32 c = lane; c < ds; c += 32) sound &= finite(books.next[row * ds + c]);
     sound = __all_sync(0xffffffffu, sound);
     if (sound)
         for (u32 c = lane; c < ds; c += 32) books.states[row * ds + c] = books.next[row * ds + c];
     if (lane) return;
-    if (paid) books.lowest[row] = fminf(was.low, reward);
-    books.returns[row] = saturating(was.sum + discount * (paid ? reward : finite(was.low) ? was.low : -LARGEST));
+    books.returns[row] = sound ? sum : -INFINITE;
     if (!sound) books.status[row] = DIVERGED;
     else if (ended) books.status[row] = ENDED;
 }

@@ -54,11 +54,11 @@ KERNEL shift_gradient(u32 rows, u32 ds, u32 dims, float floor, u32 members, cons
 
 // A warp a row.
 KERNEL account(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
-               float *returns, float *lowest, u32 *status) {
+               float *returns, u32 *status) {
     in_order();
     EACH(i, 32 * rows);
     const u32 row = i / 32;
-    const Books books = {states, next, returns, lowest, status};
+    const Books books = {states, next, returns, status};
     book(books, account_of(books, row), row, ds, discounts[*step], rewards[row], ended && ended[row] != 0.0f);
 }
 

@@ -14,7 +14,6 @@ struct Books {
     states: u64,
     next: u64,
     returns: u64,
-    lowest: u64,
     status: u64,
 }
 
@@ -89,7 +88,6 @@ impl Cuda {
                 states: t.states.gpu().address,
                 next: t.next.gpu().address,
                 returns: t.returns.gpu().address,
-                lowest: t.lowest.gpu().address,
                 status: t.status.gpu().address,
             },
             next: t.next.gpu().address,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The layout of `model.json`.
-pub(crate) const SCHEMA: &str = "hambo/gp/1";
+pub(crate) const SCHEMA: &str = "hambo/gp/2";
 const INPUTS: &str = "inputs";
 const OUTPUTS: &str = "targets";
 

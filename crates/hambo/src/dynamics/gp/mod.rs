@@ -281,7 +281,7 @@ impl Gp {
 fn hold_out(data: &Transitions, share: f64, stream: Stream) -> Result<Split> {
     if share == 0.0 || data.len() < ENOUGH_TO_HOLD_OUT {
         let train = (0..data.len() as u32).collect();
-        return Ok(Split { train, validation: vec![], calibration: vec![], by_episode: false });
+        return Ok(Split { data_sha256: data.digest(), train, ..Split::default() });
     }
     let mut split = Split::new(data, share, stream)?;
     split.train.append(&mut split.validation);

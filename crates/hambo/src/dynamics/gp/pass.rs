@@ -57,9 +57,6 @@ impl Dynamics for Gp {
     fn held_out(&self) -> &Split {
         &self.held_out
     }
-    fn data_rows(&self) -> usize {
-        self.report.data_rows
-    }
     fn fit_report(&self) -> ModelReport {
         ModelReport::Gp(self.report.clone())
     }

@@ -159,7 +159,7 @@ fn members_are_the_two_sides_of_the_mean() {
     let (x, y) = points(50);
     let narrow = |v: &[f64]| v.iter().map(|&x| x as f32).collect::<Vec<f32>>();
     let kernel = Kernel { family: Family::Rbf, variance: 1.0, length_scales: vec![1.5] };
-    let split = Split { train: vec![], validation: vec![], calibration: vec![], by_episode: false };
+    let split = Split::default();
     let gp = Gp::new(
         GpConfig::default(),
         Frame::plain(2, 1, false),
