@@ -99,9 +99,9 @@ def write(directory):
     generator = np.random.default_rng(SEED)
     normal = generator.standard_normal
 
-    centre = draw_network(DYNAMICS_LAYERS, generator)
+    center = draw_network(DYNAMICS_LAYERS, generator)
     ensemble = {
-        "particles": centre + PARTICLE_SPREAD * normal((PARTICLES, centre.size)),
+        "particles": center + PARTICLE_SPREAD * normal((PARTICLES, center.size)),
         "inputs": normal((TRAINING_ROWS, STATE)),
         "targets": normal((TRAINING_ROWS, TARGET)),
         "query": normal((QUERY_ROWS, STATE)),

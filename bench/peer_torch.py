@@ -56,7 +56,7 @@ class EnsembleTraining(Workload):
         tensors = to_device(inputs.read_ensemble(data), device)
         self.particles = tensors["particles"]
         self.inputs, self.targets = tensors["inputs"], tensors["targets"]
-        # Leaves of the graph that are views: the optimiser moves the flat particles, the layers see it.
+        # Leaves of the graph that are views: the optimizer moves the flat particles, the layers see it.
         self.layers = [
             (weights.requires_grad_(), biases.unsqueeze(1).requires_grad_())
             for weights, biases in inputs.split_layers(self.particles, inputs.DYNAMICS_LAYERS)
@@ -72,7 +72,7 @@ class EnsembleTraining(Workload):
         with torch.no_grad():
             self.gradient = torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
             score = -(self.gradient + PRIOR_PRECISION * self.particles)
-            # The optimiser descends, the SVGD direction ascends.
+            # The optimizer descends, the SVGD direction ascends.
             self.particles.grad.copy_(-svgd_direction(self.particles, score))
         self.optimizer.step()
 

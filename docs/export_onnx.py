@@ -5,7 +5,7 @@ A Stable-Baselines3 agent (`pip install stable-baselines3 sb3-contrib onnx onnxs
     python export_onnx.py sac best_model.zip policy.onnx [--vecnormalize vecnormalize.pkl]
 
 The graph does what `predict(deterministic=True)` does, from the raw observation to the action that the environment gets:
-normalisation, network, squashing, scaling, clipping. (hambo also reads the .zip itself; sampling with `--stochastic` is
+normalization, network, squashing, scaling, clipping. (hambo also reads the .zip itself; sampling with `--stochastic` is
 possible only from there, since a graph holds one action for an observation, not a distribution.)
 
 Any module of torch that maps observations [batch, n] to actions [batch, m]:
@@ -46,22 +46,22 @@ def export(module, columns, path):
 class Agent(torch.nn.Module):
     """`predict(deterministic=True)` of an agent of Stable-Baselines3 on vector observations with continuous actions."""
 
-    def __init__(self, model, normaliser=None):
+    def __init__(self, model, normalizer=None):
         super().__init__()
         self.policy = model.policy
         self.squash = self.policy.squash_output
         space = model.action_space
         self.register_buffer("low", torch.as_tensor(space.low))
         self.register_buffer("high", torch.as_tensor(space.high))
-        self.normaliser = normaliser if normaliser is not None and normaliser.norm_obs else None
-        if self.normaliser is not None:
-            rms = normaliser.obs_rms
+        self.normalizer = normalizer if normalizer is not None and normalizer.norm_obs else None
+        if self.normalizer is not None:
+            rms = normalizer.obs_rms
             self.register_buffer("mean", torch.as_tensor(rms.mean, dtype=torch.float64))
-            self.register_buffer("std", torch.as_tensor((rms.var + normaliser.epsilon) ** 0.5, dtype=torch.float64))
+            self.register_buffer("std", torch.as_tensor((rms.var + normalizer.epsilon) ** 0.5, dtype=torch.float64))
 
     def forward(self, observation):
-        if self.normaliser is not None:  # in float64, as VecNormalize does
-            clip = float(self.normaliser.clip_obs)
+        if self.normalizer is not None:  # in float64, as VecNormalize does
+            clip = float(self.normalizer.clip_obs)
             observation = torch.clamp((observation.double() - self.mean) / self.std, -clip, clip).float()
         action = self.raw(torch.flatten(observation, 1))
         if self.squash:
@@ -103,11 +103,11 @@ def main():
     name = arguments.algorithm.upper()
     algorithm = getattr(stable_baselines3, name, None) or getattr(sb3_contrib, name)
     model = algorithm.load(arguments.agent, device="cpu")
-    normaliser = None
+    normalizer = None
     if arguments.vecnormalize:
         with open(arguments.vecnormalize, "rb") as file:  # your own file: loading a pickle runs what is in it
-            normaliser = pickle.load(file)
-    export(Agent(model, normaliser), model.observation_space.shape[0], arguments.output)
+            normalizer = pickle.load(file)
+    export(Agent(model, normalizer), model.observation_space.shape[0], arguments.output)
 
 
 if __name__ == "__main__":

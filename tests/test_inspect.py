@@ -3,7 +3,7 @@
 import h5py
 import numpy as np
 import pytest
-from conftest import ASSETS, REFERENCE
+from conftest import REFERENCE, asset
 
 FIXTURES = sorted(path.name for path in REFERENCE.glob("*.hdf5"))
 
@@ -61,9 +61,7 @@ def test_a_collected_file_is_described_as_h5py_sees_it(hambo, pendulum_file):
 
 
 def test_hopper_medium_is_described_as_h5py_sees_it(hambo):
-    path = ASSETS / "d4rl/hopper_medium-v2.hdf5"
-    if not path.exists():
-        pytest.skip(f"no {path}: put D4RL's file there, or set HAMBO_ASSETS")
+    path = asset("d4rl/hopper_medium-v2.hdf5")
     found = hambo.json(f"inspect {path}")
     with h5py.File(path) as f:
         states, actions, rewards = (f[n][()] for n in ("observations", "actions", "rewards"))

@@ -8,7 +8,7 @@ import gymnasium
 import h5py
 import numpy as np
 import pytest
-from conftest import ASSETS, BINARY, ROOT
+from conftest import BINARY, ROOT, asset
 
 CHECKPOINTS = ROOT / "checkpoints"
 # Mean and deviation of ten deterministic episodes of 1000 steps in gymnasium.
@@ -27,9 +27,7 @@ AGENTS = {
 @pytest.mark.parametrize("version", ["", "-v5"])
 @pytest.mark.parametrize(("robot", "algorithm"), AGENTS)
 def test_agents_earn_what_they_earn_in_gymnasium(hambo, robot, algorithm, version):
-    path = ASSETS / f"sb3/{algorithm}/{robot}-v3/{robot}-v3.zip"
-    if not path.exists():
-        pytest.skip(f"no {path}: agents of DLR-RM/rl-trained-agents go there, or set HAMBO_ASSETS")
+    path = asset(f"sb3/{algorithm}/{robot}-v3/{robot}-v3.zip")  # of DLR-RM/rl-trained-agents
     found = hambo.json(f"return --env {robot.lower()}{version} --policy {path} --horizon 1000 --episodes 30 --seed 1")
     mean, std = AGENTS[robot, algorithm]
     error = np.hypot(found["std_error"], max(std, found["std"]) / np.sqrt(10))

@@ -51,9 +51,9 @@ class Opened:
                 const canvas = box.querySelector('canvas');
                 if (!box.dataset.drawn || !canvas) return true;
                 const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-                const colours = new Set();
-                for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) colours.add(pixels.slice(i, i + 3).join());
-                return colours.size < 3;
+                const colors = new Set();
+                for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) colors.add(pixels.slice(i, i + 3).join());
+                return colors.size < 3;
             })
             .map((box) => box.dataset.plot)""")
         assert blank == []

@@ -28,14 +28,14 @@ widths = [x.shape[1], 64, 64, y.shape[1]]
 layers = [torch.nn.Linear(i, o) for i, o in zip(widths, widths[1:])]
 network = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1], torch.nn.Tanh(), layers[2])
 steps = 5000
-optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 for _ in range(steps):
     rows = torch.randint(len(x), (256,))
     loss = ((network(x[rows]) - y[rows]) ** 2).mean()
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     schedule.step()
 with torch.no_grad():
     error = ((network(x) - y) ** 2).mean(0) / y.var(0)

@@ -1,8 +1,10 @@
 //! W1 and W2: training and prediction of a Bayesian ensemble.
 
 use crate::{Inputs, norm};
-use hambo::compute::{Activation, Adam, Buffer, Device, Gaussian, Input, Kernel, Shape, Svgd};
-use hambo::nn::{Ensemble, Optimiser, Trace};
+use hambo_engine::backend::{
+    Activation, Adam, Buffer, Device, Gaussian, Input, Shape, SteinKernel, Svgd,
+};
+use hambo_engine::nn::{Ensemble, Optimizer, PassBuffers};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::Path;
@@ -19,8 +21,8 @@ pub struct Bnn<'a> {
     head: Gaussian,
     svgd: Svgd,
     ensemble: Ensemble,
-    optimiser: Optimiser,
-    trace: Trace,
+    optimizer: Optimizer,
+    trace: PassBuffers,
     gradient: Buffer,
     losses: Buffer<f64>,
     batch: Buffer,
@@ -41,13 +43,13 @@ impl<'a> Bnn<'a> {
             device,
             head: Gaussian { dims: TARGETS, floor: 1e-3 },
             svgd: Svgd {
-                kernel: Kernel::Rbf { length_scale: 10.0 },
+                kernel: SteinKernel::Rbf { length_scale: 10.0 },
                 prior_temperature: 1e-4,
                 likelihood_scale: 1.0,
             },
             ensemble: Ensemble { params: device.adopt(particles), shape: shape.clone() },
-            optimiser: Optimiser::new(device, Adam::constant(1e-3), parameters),
-            trace: Trace::new(device, &shape, BATCH),
+            optimizer: Optimizer::new(device, Adam::constant(1e-3), parameters),
+            trace: PassBuffers::new(device, &shape, BATCH),
             gradient: device.zeros(parameters),
             losses: device.zeros(PARTICLES),
             batch: device.adopt(inputs.take(BATCH * INPUTS)?),
@@ -68,35 +70,46 @@ impl<'a> Bnn<'a> {
 
     pub fn train(&mut self) {
         self.gradients();
-        self.optimiser.svgd_step(self.device, &self.svgd, &mut self.ensemble, &self.gradient);
+        self.optimizer.svgd_step(self.device, &self.svgd, &mut self.ensemble, &self.gradient);
     }
 
     pub fn predict(&mut self) {
-        let Bnn { device, head, ensemble, rows, output, moments: [mean, epistemic, aleatoric], .. } = self;
+        let Bnn {
+            device, head, ensemble, rows, output, moments: [mean, epistemic, aleatoric], ..
+        } = self;
         ensemble.infer(device, Input::Shared(rows), ROWS, output);
         device.moments(head, PARTICLES, output, mean, epistemic, aleatoric);
     }
 
     /// The values of ten training steps and the prediction after them.
-    pub fn check(&mut self) -> Value {
+    pub fn check(&mut self) -> hambo::Result<Value> {
         let device = self.device;
-        let loss = |b: &Self| device.download(&b.losses).iter().sum::<f64>() / PARTICLES as f64;
+        let loss = |b: &Self| {
+            let losses = device.download(&b.losses)?;
+            Ok::<_, hambo::Error>(losses.iter().sum::<f64>() / PARTICLES as f64)
+        };
         self.gradients();
         let mut direction = device.zeros(self.gradient.len());
-        device.svgd_direction(&self.svgd, PARTICLES, &self.ensemble.params, &self.gradient, &mut direction);
+        device.svgd_direction(
+            &self.svgd,
+            PARTICLES,
+            &self.ensemble.params,
+            &self.gradient,
+            &mut direction,
+        );
         let mut training = json!({
-            "step1_loss": loss(self),
+            "step1_loss": loss(self)?,
             "step1_gradient_norm": norm(device, &self.gradient),
             "step1_direction_norm": norm(device, &direction),
         });
         (0..10).for_each(|_| self.train());
-        training["step10_loss"] = json!(loss(self));
+        training["step10_loss"] = json!(loss(self)?);
         training["step10_gradient_norm"] = json!(norm(device, &self.gradient));
         self.predict();
         let [mean, epistemic, aleatoric] = self.moments.each_ref().map(|m| norm(device, m));
         let prediction = json!({
             "mean_norm": mean, "epistemic_variance_norm": epistemic, "aleatoric_variance_norm": aleatoric,
         });
-        json!({"w1": training, "w2": prediction})
+        Ok(json!({"w1": training, "w2": prediction}))
     }
 }

@@ -1,13 +1,13 @@
 //! A whole evaluation of `builtin:swing-up` on Pendulum, stage by stage; `bench/end_to_end.py` runs it beside PyTorch.
 
-use hambo::adversary::{Beta, DqnConfig, Learning, Optimisers, SacConfig, SearchConfig};
-use hambo::compute::Device;
-use hambo::dynamics::{BnnConfig, Dynamics};
-use hambo::envs::EnvName;
-use hambo::estimate::Method;
-use hambo::evaluate::{Question, evaluate, fit};
-use hambo::policy::Policy;
-use hambo::progress::Progress;
+use hambo::adversary::{DqnConfig, LearningConfig, Optimizers, SacConfig, SearchConfig};
+use hambo::confidence::Beta;
+use hambo::dynamics::{BnnConfig, ModelConfig};
+use hambo::evaluate::{EvaluationConfig, Evaluator, Method};
+use hambo::run::{Observer, Run};
+use hambo::task::TaskSpec;
+use hambo::{Device, Policy};
+use hambo_envs::EnvName;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -40,7 +40,7 @@ impl Stages {
     }
 }
 
-impl Progress for Stages {
+impl Observer for Stages {
     fn report(&self, stage: &str, done: usize, _: usize, _: &str) {
         let stage = match stage {
             "training" => "fit",
@@ -65,26 +65,37 @@ pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value
         ..BnnConfig::default()
     };
     config.announce(device);
-    let data = hambo::data::read(work.data, &Default::default())?.transitions;
+    let data = hambo::data::read_d4rl(work.data)?.transitions;
     let (task, policy) = (EnvName::Pendulum.task()?, Policy::read("builtin:swing-up")?);
-    let learning = Learning { rounds: work.rounds, ..Default::default() };
+    let learning = LearningConfig { rounds: work.rounds, ..Default::default() };
     let search = SearchConfig {
-        optimisers: Optimisers::Sac,
+        optimizers: Optimizers::Sac,
         sac: SacConfig { learning: learning.clone(), ..Default::default() },
         // As many rounds as were asked for: the search does not stop earlier.
         dqn: DqnConfig { learning, exploration_rounds: work.rounds, ..DqnConfig::paper_scale() },
         ..Default::default()
     };
     let methods = Method::parse_list(work.methods)?;
-    let question = Question { methods, beta: Beta::Fixed(1.0), search, ..Question::default() };
+    let model = ModelConfig::Bnn(config);
+    let config = EvaluationConfig {
+        methods,
+        model,
+        beta: Beta::Fixed(1.0),
+        search,
+        ..EvaluationConfig::default()
+    };
     stages.end("start");
-    let model = device.run(|| fit(device, &data, &config, &question, &stages))?;
+    let task = TaskSpec::default().resolve(&data, Some(task))?;
+    let run = Run::new(&stages, None);
+    let evaluator =
+        Evaluator::builder(data, task, config).device(device.clone()).run(run.clone()).fit()?;
     stages.end("calibrate");
-    let evaluation = evaluate(device, &data, &model, &task, &policy, &question, &stages)?;
-    device.check()?;
+    let evaluation = evaluator.problem().evaluate(&policy, &run)?;
     stages.end("besides: support, size of the set");
     let values: BTreeMap<&str, f64> =
         evaluation.estimates.iter().map(|e| (e.method.name(), e.value)).collect();
-    let seconds = stages.0.into_inner().map(|(_, seconds)| seconds).unwrap_or_default();
-    Ok(json!({"peer": "hambo", "stages": seconds, "values": values, "tau": model.tau()}))
+    let seconds = stages.0.lock().map(|stages| stages.1.clone()).unwrap_or_default();
+    Ok(
+        json!({"peer": "hambo", "stages": seconds, "values": values, "tau": evaluator.model().tau()}),
+    )
 }

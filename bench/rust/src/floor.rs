@@ -1,9 +1,66 @@
 //! How long the workloads would take on a card that did nothing but what they cannot do without: their products on
 //! tensor cores at the rate, and their parameters out of the cache at the bandwidth, that tiny kernels reach on it.
 
-use hambo::compute::Device;
+use hambo_engine::backend::{Buffer, Device, KernelArgument};
 use serde_json::{Map, Value, json};
 use std::error::Error;
+use std::time::Instant;
+
+const THREADS: u32 = 512;
+/// Bytes of a copy in the card's memory, far more than its cache holds.
+const COPIED: usize = 1 << 30;
+/// Bytes that stay in the cache: about the weights of five networks.
+const CACHED: usize = 4 << 20;
+/// How often each thing is done.
+const TIMES: usize = 64;
+
+/// What a card was seen to do at best, each by a kernel that does nothing else.
+struct Floor {
+    /// Bytes a second read and written in its memory.
+    memory: f64,
+    /// Bytes a second that come from the second-level cache.
+    cache: f64,
+    /// Multiplications and additions a second on tensor cores, TF32 by `mma.sync`.
+    products: f64,
+    /// Kernels a second, each waiting for the one before it.
+    kernels: f64,
+}
+
+impl Floor {
+    fn measure(device: &Device) -> Result<Self, Box<dyn Error>> {
+        let [from, mut to]: [Buffer; 2] = [0, 1].map(|_| device.zeros(COPIED / size_of::<f32>()));
+        let (out, mut counter) = (device.zeros(1), device.counter());
+        let seconds = |work: &mut dyn FnMut()| {
+            device.repeat(16, &mut *work); // compiled and recorded
+            device.check()?;
+            let start = Instant::now();
+            device.repeat(TIMES, work);
+            device.check().map(|()| start.elapsed().as_secs_f64() / TIMES as f64)
+        };
+        let launch = |kernel, arguments: &[KernelArgument<'_>]| {
+            // SAFETY: the arguments are those in `floor.cu`; what is read lies within `from`.
+            unsafe { device.launch_source((include_str!("floor.cu"), kernel), THREADS, arguments) }
+        };
+        use KernelArgument::{Buffer as At, Number};
+        let (numbers, reads, rounds) = ((CACHED / 16) as u32, 8, 4096);
+        let mut blocks = 0;
+        let copied = seconds(&mut || device.copy(&from, &mut to))?;
+        let read = seconds(&mut || {
+            blocks = launch("floor_read", &[At(&from), Number(numbers), Number(reads), At(&out)]);
+        })?;
+        let multiplied = seconds(&mut || {
+            launch("floor_multiply", &[Number(rounds), At(&out)]);
+        })?;
+        let counted = seconds(&mut || device.advance(&mut counter))?;
+        let [blocks, warps] = [blocks, blocks * THREADS / 32].map(f64::from);
+        Ok(Floor {
+            memory: 2.0 * COPIED as f64 / copied,
+            cache: blocks * f64::from(reads) * CACHED as f64 / read,
+            products: warps * f64::from(rounds) * 8.0 * f64::from(2 * 16 * 8 * 8) / multiplied,
+            kernels: 1.0 / counted,
+        })
+    }
+}
 
 /// Weights of a network, without biases.
 fn weights(widths: &[usize]) -> f64 {
@@ -40,10 +97,12 @@ fn workloads() -> [(&'static str, f64, f64); 4] {
 }
 
 pub fn measure(device: &Device) -> Result<Value, Box<dyn Error>> {
-    let floor = device.floor().ok_or("--work floor is for --device cuda")??;
+    device.free_memory().ok_or("--work floor is for --device cuda")?; // a CPU has none of its own
+    let floor = Floor::measure(device)?;
     let mut steps = Map::new();
     for (name, operations, bytes) in workloads() {
-        let [products, parameters] = [operations / floor.products, bytes / floor.cache].map(|s| 1e6 * s);
+        let [products, parameters] =
+            [operations / floor.products, bytes / floor.cache].map(|s| 1e6 * s);
         let step = json!({
             "gigaflop": operations / 1e9,
             "megabytes": bytes / 1e6,

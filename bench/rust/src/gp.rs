@@ -1,8 +1,8 @@
 //! Fit and prediction of an exact Gaussian process with given hyper-parameters; `bench/gp.py` runs it beside its peers.
 
 use super::Inputs;
-use hambo::compute::Device;
 use hambo::dynamics::gp::{Family, Kernel, Posterior};
+use hambo_engine::backend::Device;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::Path;
@@ -17,7 +17,8 @@ const ROWS: usize = 1000;
 /// Seconds of each fit and each prediction for about `seconds`, and what all implementations must agree on.
 pub fn measure(device: &Device, path: &Path, seconds: f64) -> Result<Value, Box<dyn Error>> {
     let mut inputs = Inputs::read(path)?;
-    let mut take = |n: usize| inputs.take(n).map(|v| v.into_iter().map(f64::from).collect::<Vec<f64>>());
+    let mut take =
+        |n: usize| inputs.take(n).map(|v| v.into_iter().map(f64::from).collect::<Vec<f64>>());
     let (x, y, queries) = (take(N * WIDTH)?, take(N * OUTPUTS)?, take(ROWS * WIDTH)?);
     let kernel = Kernel { family: Family::Rbf, variance: 1.0, length_scales: vec![1.5] };
     let (mut fits, mut predictions, mut check) = (Vec::new(), Vec::new(), Value::Null);

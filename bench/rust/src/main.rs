@@ -9,7 +9,7 @@ mod rollout;
 mod sac;
 
 use clap::Parser;
-use hambo::compute::{Buffer, Device};
+use hambo_engine::backend::{Buffer, Device};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -70,9 +70,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if let Some(path) = arguments.read.as_ref().filter(|_| arguments.work != "end-to-end") {
         let start = Instant::now();
-        let loaded = hambo::data::read(path, &Default::default())?;
+        let loaded = hambo::data::read_d4rl(path)?;
         let seconds = start.elapsed().as_secs_f64();
-        println!("{}", json!({"peer": "hambo", "seconds": seconds, "transitions": loaded.transitions.len()}));
+        println!(
+            "{}",
+            json!({"peer": "hambo", "seconds": seconds, "transitions": loaded.transitions.len()})
+        );
         return Ok(());
     }
     let (device, usual) = match arguments.device.as_str() {
@@ -90,7 +93,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let (work, seconds, data) = (arguments.work.as_str(), arguments.seconds, &arguments.data);
     if work == "end-to-end" {
-        let data = arguments.read.as_deref().ok_or("end-to-end needs the data: --read FILE.hdf5")?;
+        let data =
+            arguments.read.as_deref().ok_or("end-to-end needs the data: --read FILE.hdf5")?;
         let Arguments { methods, steps, rounds, .. } = &arguments;
         let work = end_to_end::Work { data, methods, steps: *steps, rounds: *rounds };
         println!("{}", end_to_end::measure(&device, &work, start)?);
@@ -101,7 +105,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (check, rates) = match work {
         "w1" | "w2" => {
             let mut bnn = bnn::Bnn::new(&device, &data.join("w1.bin"))?;
-            let check = arguments.check.then(|| device.run(|| bnn.check()[work].clone()));
+            let check = arguments
+                .check
+                .then(|| device.run(|| bnn.check()))
+                .transpose()?
+                .map(|check| check[work].clone());
             let rates = device.run(|| match work {
                 "w1" => measure(&device, seconds, || bnn.train()),
                 _ => measure(&device, seconds, || bnn.predict()),
@@ -110,7 +118,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         "w3" => {
             let mut sac = sac::SacStep::new(&device, &data.join("w3.bin"))?;
-            let check = arguments.check.then(|| device.run(|| sac.check()));
+            let check = arguments.check.then(|| device.run(|| sac.check())).transpose()?;
             (check, device.run(|| measure(&device, seconds, || sac.step())))
         }
         "rollout" => {
@@ -118,7 +126,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             (Some(json!({"mean_return": mean})), rates)
         }
         other => {
-            let env = other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
+            let env =
+                other.parse().map_err(|e| format!("no workload of {WORKLOADS:?}, and {e}"))?;
             (None, environment::measure(env, seconds, arguments.threads)?)
         }
     };
@@ -150,7 +159,7 @@ fn measure(device: &Device, seconds: f64, mut step: impl FnMut()) -> Vec<f64> {
 }
 
 fn norm(device: &Device, buffer: &Buffer) -> f64 {
-    device.download(buffer).iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt()
+    device.download_or_nan(buffer).iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt()
 }
 
 /// The seeded inputs, 32-bit floats one after the other.
@@ -161,14 +170,16 @@ struct Inputs {
 
 impl Inputs {
     fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let bytes =
-            std::fs::read(path).map_err(|e| format!("{}: {e}; bench/run makes it", path.display()))?;
-        let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+        let bytes = std::fs::read(path)
+            .map_err(|e| format!("{}: {e}; bench/run makes it", path.display()))?;
+        let values =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
         Ok(Inputs { values, used: 0 })
     }
 
     fn take(&mut self, n: usize) -> Result<Vec<f32>, Box<dyn Error>> {
-        let part = self.values.get(self.used..self.used + n).ok_or("the input file is too short")?;
+        let part =
+            self.values.get(self.used..self.used + n).ok_or("the input file is too short")?;
         self.used += n;
         Ok(part.to_vec())
     }

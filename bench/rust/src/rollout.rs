@@ -1,16 +1,16 @@
 //! The step of a hallucinated rollout: policy, adversary, five networks, noise, reward, for a thousand trajectories.
 
-use hambo::compute::{Activation, Device, Shape};
+use hambo::confidence::ConfidenceSet;
 use hambo::data::{Columns, Transitions};
-use hambo::dynamics::BnnConfig;
-use hambo::evaluate::{Question, fit};
-use hambo::expression::{Program, Scope};
-use hambo::hallucination::{ConfidenceSet, Continuous};
-use hambo::nn::Ensemble;
+use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::policy::Policy;
-use hambo::rng::Stream;
+use hambo::rollout::ShiftAdversary;
 use hambo::rollout::{Propagation, Setting, rollout};
-use hambo::task::{Initial, Task};
+use hambo::run::Run;
+use hambo::task::Task;
+use hambo_engine::backend::{Activation, Device, Shape};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rng::Stream;
 use std::error::Error;
 use std::time::Instant;
 
@@ -25,36 +25,31 @@ pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn
     let stream = Stream::new(0);
     let data = data(&stream)?;
     let config = BnnConfig { steps: 400, variance_weight: Some(0.0), ..Default::default() };
-    let model = fit(device, &data, &config, &Question::default(), &())?;
+    let model = Bnn::learn(device, &data, &config, 0, &Run::default())?;
     let bounds = [vec![-1.0; ACTION], vec![1.0; ACTION]];
     let shape = Shape::new(1, vec![STATE, 256, 256, ACTION], Activation::Relu)?;
     let actor = Ensemble::random(device, shape, stream.child("policy"));
-    let policy = Policy::squashed("random", device, &actor, bounds.clone())?;
-    let task = Task {
-        name: "rollout".to_owned(),
-        state_dim: STATE,
-        action_dim: ACTION,
-        action_low: bounds[0].clone(),
-        action_high: bounds[1].clone(),
-        reward: Program::parse(
-            &["1 + n[5] - 0.001 * (a[0]^2 + a[1]^2 + a[2]^2)"],
-            STATE,
-            ACTION,
-            Scope::REWARD,
-        )?,
-        termination: None,
-        initial: Initial::EpisodeStarts,
-    };
+    let policy = Policy::squashed("random", device, &actor, bounds)?;
+    let reward = "1 + n[5] - 0.001 * (a[0]^2 + a[1]^2 + a[2]^2)";
+    let task = Task::new("rollout", [STATE, ACTION], reward)?.with_action_bounds(-1.0, 1.0);
     let starts = task.initial.sample(ROWS, &data, stream.child("starts"))?;
     let set = ConfidenceSet::new(&model, 0.5)?;
-    let adversary = Continuous::random(device, &model, &set, 1, &[256, 256], stream.child("adversary"))?;
+    let adversary =
+        ShiftAdversary::random(device, &model, &set, 1, &[256, 256], stream.child("adversary"))?;
     let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: 1.0 };
     let mut rates = Vec::new();
     let (mut spent, mut mean) = (0.0, 0.0);
     while spent < seconds || rates.len() < 2 {
         let start = Instant::now();
-        let returns =
-            rollout(device, &model, &setting, Propagation::Shifted(&adversary), &starts, stream, &());
+        let returns = rollout(
+            device,
+            &model,
+            &setting,
+            Propagation::Shifted(&adversary),
+            &starts,
+            stream,
+            &Run::default(),
+        )?;
         let took = start.elapsed().as_secs_f64();
         if returns.diverged_count() > 0 {
             return Err("trajectories left the finite numbers".into());

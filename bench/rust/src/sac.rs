@@ -1,9 +1,9 @@
 //! W3: one Soft Actor-Critic update.
 
 use crate::{Inputs, norm};
-use hambo::compute::Device;
-use hambo::rl::{Sac, SacUpdate, Widths};
-use hambo::rng::Stream;
+use hambo_engine::backend::Device;
+use hambo_engine::rl::{Sac, SacUpdate, Widths};
+use hambo_engine::rng::Stream;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl<'a> SacStep<'a> {
         sac.batch.observations = take(ROWS * STATE)?;
         sac.batch.actions = take(ROWS * ACTION)?;
         sac.batch.rewards = take(ROWS)?;
-        let terminated = device.download(&take(ROWS)?);
+        let terminated = device.download(&take(ROWS)?)?;
         sac.batch.continues = device.adopt(terminated.iter().map(|t| 1.0 - t).collect());
         sac.batch.next_observations = take(ROWS * STATE)?;
         let next = take(ROWS * ACTION)?;
@@ -46,9 +46,9 @@ impl<'a> SacStep<'a> {
     }
 
     /// The values of the first and the tenth update.
-    pub fn check(&mut self) -> Value {
+    pub fn check(&mut self) -> hambo::Result<Value> {
         self.step();
-        let losses = self.sac.losses(self.device);
+        let losses = self.sac.losses(self.device)?;
         let mut check = json!({
             "step1_critic_loss": losses.critics,
             "step1_actor_loss": losses.actor,
@@ -56,10 +56,10 @@ impl<'a> SacStep<'a> {
             "step1_actor_gradient_norm": norm(self.device, &self.sac.actor_gradient),
         });
         (0..9).for_each(|_| self.step());
-        let losses = self.sac.losses(self.device);
+        let losses = self.sac.losses(self.device)?;
         check["step10_critic_loss"] = json!(losses.critics);
         check["step10_actor_loss"] = json!(losses.actor);
-        check["step10_log_alpha"] = json!(self.device.download(&self.sac.log_temperature)[0]);
-        check
+        check["step10_log_alpha"] = json!(self.device.download(&self.sac.log_temperature)?[0]);
+        Ok(check)
     }
 }

@@ -1,17 +1,18 @@
 //! The command `hambo`: arguments in, library call, text out.
 
-mod arguments;
+mod args;
 mod commands;
 mod folder;
 mod output;
 mod plot;
+mod reproduce;
 
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
+    let arguments = args::Arguments::parse();
     match commands::run(arguments.command) {
         Ok(code) => code,
         Err(error) => {

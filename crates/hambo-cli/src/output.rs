@@ -1,43 +1,80 @@
 //! Text and progress for people, JSON for programs.
 
+use crate::commands::Prepared;
 use crate::folder::Folder;
-use hambo::checkpoint::Checkpoints;
-use hambo::logs::Log;
-use hambo::progress::Progress;
-pub use hambo::report::number;
+use hambo::evaluate::Evaluator;
+pub use hambo::report::{number, table};
+use hambo::run::Observer;
+use hambo::run::checkpoint::Checkpoints;
+use hambo::run::log::Log;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde_json::json;
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
 
 /// Writes to standard output; a reader that went away (`| head`) is no error, a full disk is.
 pub fn print(text: &str) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+    {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(format!("cannot write to standard output: {e}").into()),
         Ok(()) => Ok(()),
     }
 }
 
-/// Progress bars, and a place for unfinished work.
-pub struct Kept {
-    pub bars: Bars,
-    pub checkpoints: Option<Checkpoints>,
+/// How an answer is written for people.
+pub struct Formats<A> {
+    pub html: fn(&A) -> String,
+    pub markdown: fn(&A) -> String,
 }
 
-impl Progress for Kept {
-    fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
-        self.bars.report(stage, done, total, note);
+/// Writes the folder of `--out`, with the model's files, and prints the answer in the format that was asked for.
+pub fn publish<A: Serialize + Display>(
+    answer: &A,
+    formats: Formats<A>,
+    evaluator: &Evaluator<'_>,
+    prepared: &Prepared<'_>,
+) -> Result<(), Box<dyn Error>> {
+    let (result, markdown) = (json!(answer), (formats.markdown)(answer));
+    if let Some(folder) = &prepared.out {
+        prepared.bars.check()?;
+        let mut files = evaluator.model().files(evaluator.device(), folder.path())?;
+        let told = [
+            ("result.json", format!("{result:#}\n")),
+            ("report.html", (formats.html)(answer)),
+            ("summary.md", markdown.clone()),
+        ];
+        files.extend(told.map(|(name, text)| (folder.path().join(name), text.into_bytes())));
+        folder.write(&files)?;
     }
+    prepared.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
+    print(&match (prepared.arguments.json, prepared.arguments.markdown) {
+        (true, _) => result.to_string(),
+        (_, true) => markdown.trim_end().to_owned(),
+        _ => answer.to_string(),
+    })
+}
 
-    fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
-        self.bars.figures(stage, step, figures);
-    }
-
-    fn checkpoints(&self) -> Option<&Checkpoints> {
-        self.checkpoints.as_ref()
-    }
+/// How this run is repeated.
+pub fn command_line() -> String {
+    let quoted = |word: std::ffi::OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(quoted);
+    ["hambo".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// A progress bar a stage on standard error, nothing where that is no terminal; and a log of figures.
@@ -60,7 +97,7 @@ impl Bars {
     }
 }
 
-impl Progress for Bars {
+impl Observer for Bars {
     fn figures(&self, stage: &str, step: usize, figures: &[(&str, f64)]) {
         self.log.iter().for_each(|log| log.figures(stage, step, figures));
     }
@@ -88,24 +125,4 @@ impl Progress for Bars {
             }
         }
     }
-}
-
-/// A table with a header; the first two columns are words, the others numbers.
-pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = header.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
-        widths.iter_mut().zip(row).for_each(|(w, cell)| *w = (*w).max(cell.chars().count()));
-    }
-    let line = |cells: &[String]| {
-        let cells = cells.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
-            0 | 1 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
-    let rule: Vec<String> = widths.iter().map(|&w| "─".repeat(w)).collect();
-    let mut lines = vec![line(&header), line(&rule)];
-    lines.extend(rows.iter().map(|row| line(row)));
-    lines.join("\n")
 }

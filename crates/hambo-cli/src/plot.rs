@@ -1,20 +1,20 @@
-//! Plots as SVG and PNG: panels side by side, each with lines, bands around them and a line to hold them against.
+//! Plots as SVG and PNG: panels side by side, each with lines, bands around them, and a reference line.
 
 use hambo::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::sync::Once;
 
-/// DejaVu Sans, the letters that plots need; notice in `assets/LICENSE.DejaVu`.
+/// The letters of DejaVu Sans that plots need; license in `assets/LICENSE.DejaVu`.
 const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 const FAMILY: &str = "sans-serif";
 const PANEL: (u32, u32) = (520, 380);
-/// Pixels of a PNG for one of the SVG.
+/// Pixels of the PNG per pixel of the SVG.
 const SHARPNESS: u32 = 2;
-const COLOURS: [RGBColor; 4] =
+const COLORS: [RGBColor; 4] =
     [RGBColor(31, 98, 168), RGBColor(200, 90, 20), RGBColor(40, 130, 60), RGBColor(120, 60, 150)];
 
-/// One chart; the x axis is logarithmic, and tells where the points are.
+/// One chart; the x axis is logarithmic, with a tick at every point.
 pub struct Panel {
     pub title: String,
     pub x_name: String,
@@ -48,12 +48,15 @@ pub fn png(panels: &[Panel]) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
-    encoder.write_header().and_then(|mut w| w.write_image_data(&pixels)).map_err(|e| problem(&e))?;
+    encoder
+        .write_header()
+        .and_then(|mut w| w.write_image_data(&pixels))
+        .map_err(|e| problem(&e))?;
     Ok(file)
 }
 
 fn problem(e: &dyn std::fmt::Display) -> Error {
-    Error::Numeric(format!("the plot cannot be drawn: {e}"))
+    Error::Numeric(format!("cannot draw the plot: {e}"))
 }
 
 fn size(panels: &[Panel], scale: u32) -> (u32, u32) {
@@ -79,7 +82,7 @@ fn draw<B: DrawingBackend>(
         let x = range(&mut points().map(|p| p[0]));
         let mut y = range(&mut points().flat_map(|p| p[1..].to_vec()));
         if let Some((_, reference)) = &panel.reference {
-            // A bound that is far below leaves the picture, so that the others can be told apart.
+            // A bound far below leaves the picture, so that the others can be told apart.
             y = (y.0.min(*reference).max(reference - 1.5 * reference.abs()), y.1.max(*reference));
         }
         let margin = 0.06 * (y.1 - y.0).max(1e-9);
@@ -106,25 +109,26 @@ fn draw<B: DrawingBackend>(
             .x_label_formatter(&|x| format!("{x:.0}"))
             .draw()?;
         let floor = y.0 - margin;
-        for (line, colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
+        for (line, color) in panel.lines.iter().zip(COLORS.iter().cycle()) {
             let lower = line.points.iter().map(|p| (p[0], p[2].max(floor)));
             let upper = line.points.iter().rev().map(|p| (p[0], p[3].max(floor)));
             let band: Vec<(f64, f64)> = lower.chain(upper).collect();
-            chart.draw_series([Polygon::new(band, colour.mix(0.18))])?;
-            let style = colour.stroke_width(2 * scale);
+            chart.draw_series([Polygon::new(band, color.mix(0.18))])?;
+            let style = color.stroke_width(2 * scale);
             let path = || line.points.iter().map(|p| (p[0], p[1].max(floor)));
-            chart
-                .draw_series(LineSeries::new(path(), style))?
-                .label(&line.name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style));
-            chart.draw_series(path().map(|at| Circle::new(at, 3 * scale, colour.filled())))?;
+            chart.draw_series(LineSeries::new(path(), style))?.label(&line.name).legend(
+                move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style),
+            );
+            chart.draw_series(path().map(|at| Circle::new(at, 3 * scale, color.filled())))?;
         }
         if let Some((name, value)) = &panel.reference {
             let style = BLACK.stroke_width(scale);
             chart
                 .draw_series([PathElement::new([(x.0, *value), (x.1, *value)], style)])?
                 .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style));
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 20 * scale as i32, y)], style)
+                });
         }
         chart
             .configure_series_labels()
@@ -156,7 +160,10 @@ mod tests {
             reference: Some(("J".to_owned(), -0.5)),
         };
         let text = svg(std::slice::from_ref(&panel)).unwrap();
-        assert!(text.starts_with("<svg") && text.contains("point") && text.contains("<polygon"), "{text}");
+        assert!(
+            text.starts_with("<svg") && text.contains("point") && text.contains("<polygon"),
+            "{text}"
+        );
         for tick in ["25", "100"] {
             assert!(text.contains(&format!("\n{tick}\n")), "no {tick} at the axis:\n{text}");
         }

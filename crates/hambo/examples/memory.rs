@@ -4,11 +4,11 @@
 //!
 //! Prints the data's size and the process's peak, and fails if the peak is above three times the data plus 1 GiB.
 
-use hambo::compute::Device;
 use hambo::data::{Columns, Transitions};
-use hambo::dynamics::BnnConfig;
-use hambo::evaluate::{Question, fit};
-use hambo::rng::Stream;
+use hambo::dynamics::{Bnn, BnnConfig};
+use hambo::run::Run;
+use hambo_engine::backend::Device;
+use hambo_engine::rng::Stream;
 use std::error::Error;
 
 const STATE: usize = 17;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = peak_rss()?;
     let device = Device::cpu(None)?;
     let config = BnnConfig { steps: 20, check_every: 10, ..Default::default() };
-    let model = fit(&device, &data, &config, &Question::default(), &())?;
+    let model = Bnn::learn(&device, &data, &config, 0, &Run::default())?;
     let peak = peak_rss()?;
     println!(
         "data {:.0} MiB, peak {:.0} MiB with the data loaded, {:.0} MiB after {} steps and the calibration: {:.2} × data",
@@ -54,7 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The most bytes that this process had in memory.
 fn peak_rss() -> Result<f64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line =
-        status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM in /proc/self/status")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<f64>()? * 1024.0)
 }

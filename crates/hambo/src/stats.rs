@@ -129,7 +129,11 @@ mod tests {
             (1e-10, -6.361_340_902_404_056),
             (0.3, -0.524_400_512_708_041),
         ] {
-            assert!((normal_quantile(p) - x).abs() < 1e-13, "{p}: {} instead of {x}", normal_quantile(p));
+            assert!(
+                (normal_quantile(p) - x).abs() < 1e-13,
+                "{p}: {} instead of {x}",
+                normal_quantile(p)
+            );
         }
     }
 

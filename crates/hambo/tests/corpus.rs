@@ -19,7 +19,10 @@ fn no_reader_panics_or_hangs() {
             let path = file.unwrap().path();
             println!("{}", path.display());
             let start = Instant::now();
-            readers::run(target.file_name().unwrap().to_str().unwrap(), &std::fs::read(&path).unwrap());
+            readers::run(
+                target.file_name().unwrap().to_str().unwrap(),
+                &std::fs::read(&path).unwrap(),
+            );
             assert!(
                 start.elapsed() < Duration::from_secs(10),
                 "{} took {:?}",

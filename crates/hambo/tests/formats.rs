@@ -7,8 +7,7 @@ mod assets;
 
 use assets::assets;
 use hambo::data::{
-    ColumnNames, Format, Loaded, ReadOptions, Subsample, Transitions, describe, digest, read, read_all,
-    survey,
+    ColumnNames, Format, Logs, ReadOptions, Subsample, Transitions, describe, digest, survey,
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,12 +21,11 @@ fn reference(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/formats").join(name)
 }
 
-fn load(path: &Path) -> hambo::Result<Loaded> {
-    read(path, &ReadOptions::default())
-}
-
 fn with_columns(words: &str) -> ReadOptions {
-    ReadOptions { columns: ColumnNames::parse(&[words.to_owned()]).unwrap(), ..ReadOptions::default() }
+    ReadOptions {
+        columns: ColumnNames::parse(&[words.to_owned()]).unwrap(),
+        ..ReadOptions::default()
+    }
 }
 
 /// A path of this process in the system's folder for temporary files; removed when dropped.
@@ -35,7 +33,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str, content: impl AsRef<[u8]>) -> Self {
-        let path = std::env::temp_dir().join(format!("hambo-formats-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("hambo-formats-{}-{name}", std::process::id()));
         std::fs::write(&path, content).unwrap();
         Scratch(path)
     }
@@ -49,9 +48,12 @@ impl Drop for Scratch {
 
 /// The error of reading `path`, without the name of the file, which must come first.
 fn error_of(path: &Path, options: &ReadOptions) -> String {
-    let error = read(path, options).unwrap_err().to_string();
+    let error = Logs::read_with(&[path], options).unwrap_err().to_string();
     let prefix = format!("{}: ", path.display());
-    error.strip_prefix(&prefix).unwrap_or_else(|| panic!("{error} does not name the file")).to_owned()
+    error
+        .strip_prefix(&prefix)
+        .unwrap_or_else(|| panic!("{error} does not name the file"))
+        .to_owned()
 }
 
 fn error_in(name: &str, content: impl AsRef<[u8]>) -> String {
@@ -80,8 +82,16 @@ fn assert_episodes(t: &Transitions, episodes: &[usize], left_out: usize, termina
             assert_eq!(t.action(row), action(e, t_), "action {t_} of episode {e}");
             assert_eq!(t.next_state(row), state(e, t_ + 1), "next state {t_} of episode {e}");
             assert_eq!(t.rewards()[row], t_ as f32 / 2.0 + e as f32, "reward {t_} of episode {e}");
-            assert_eq!(t.terminals()[row], last && terminal == Some(e), "terminal {t_} of episode {e}");
-            assert_eq!(t.timeouts()[row], last && terminal != Some(e), "timeout {t_} of episode {e}");
+            assert_eq!(
+                t.terminals()[row],
+                last && terminal == Some(e),
+                "terminal {t_} of episode {e}"
+            );
+            assert_eq!(
+                t.timeouts()[row],
+                last && terminal != Some(e),
+                "timeout {t_} of episode {e}"
+            );
         }
     }
 }
@@ -90,10 +100,13 @@ fn assert_episodes(t: &Transitions, episodes: &[usize], left_out: usize, termina
 fn minari_is_read_in_the_order_of_numbers_from_file_or_folder() {
     let folder = reference("minari/test/line-v0");
     for path in [folder.clone(), folder.join("data"), folder.join("data/main_data.hdf5")] {
-        let loaded = load(&path).unwrap();
-        assert_eq!((loaded.format, loaded.notes.len()), (Format::Minari, 0));
+        let loaded = Logs::read(&path).unwrap();
+        assert_eq!((loaded.format, loaded.notes.len()), (Some(Format::Minari), 0));
         assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
-        assert_eq!(digest(&[&path]).unwrap(), digest(&[folder.join("data/main_data.hdf5")]).unwrap());
+        assert_eq!(
+            digest(&[&path]).unwrap(),
+            digest(&[folder.join("data/main_data.hdf5")]).unwrap()
+        );
     }
     let listed: Vec<String> = describe(&folder).unwrap().into_iter().map(|e| e.path).collect();
     let fields = ["actions", "observations", "rewards", "terminations", "truncations"];
@@ -110,26 +123,34 @@ fn spaces_of_spaces_are_refused_with_their_keys() {
         ),
         "{error}"
     );
-    let error = load(&reference("minari")).unwrap_err().to_string();
+    let error = Logs::read(reference("minari")).unwrap_err().to_string();
     assert!(error.contains("a folder without data/main_data.hdf5"), "{error}");
-    let error = load(Path::new("minari:no/such-v0")).unwrap_err().to_string();
-    assert!(error.starts_with("minari:no/such-v0: no file ") && error.contains("minari download no/such-v0"));
+    let error = Logs::read("minari:no/such-v0").unwrap_err().to_string();
+    assert!(
+        error.starts_with("minari:no/such-v0: no file ")
+            && error.contains("minari download no/such-v0")
+    );
 }
 
 #[test]
 fn npz_is_read_in_all_layouts() {
-    let loaded = load(&reference("d4rl_names.npz")).unwrap();
-    assert_eq!((loaded.format, loaded.notes.len()), (Format::NpzRows, 0), "{:?}", loaded.notes);
+    let loaded = Logs::read(reference("d4rl_names.npz")).unwrap();
+    assert_eq!(
+        (loaded.format, loaded.notes.len()),
+        (Some(Format::NpzRows), 0),
+        "{:?}",
+        loaded.notes
+    );
     assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
 
-    let loaded = load(&reference("stable_baselines.npz")).unwrap();
-    assert_eq!(loaded.format, Format::NpzRows);
+    let loaded = Logs::read(reference("stable_baselines.npz")).unwrap();
+    assert_eq!(loaded.format, Some(Format::NpzRows));
     assert_episodes(&loaded.transitions, &EPISODES, 1, None);
     assert_eq!(loaded.notes[0], "arrays not used: `episode_returns`");
     assert!(loaded.notes[2].starts_with("7 last rows of episodes left out"), "{:?}", loaded.notes);
 
-    let loaded = load(&reference("episode_2.npz")).unwrap();
-    assert_eq!(loaded.format, Format::NpzEpisode);
+    let loaded = Logs::read(reference("episode_2.npz")).unwrap();
+    assert_eq!(loaded.format, Some(Format::NpzEpisode));
     assert_episodes(&loaded.transitions, &[2], 0, None);
     assert!(loaded.notes[0].starts_with("`done` marks where the log ends"), "{:?}", loaded.notes);
     let shapes: Vec<_> = describe(&reference("episode_2.npz")).unwrap();
@@ -141,8 +162,8 @@ fn npz_is_read_in_all_layouts() {
 
 #[test]
 fn csv_is_read_by_usual_names_and_by_those_given() {
-    let loaded = load(&reference("usual_names.csv")).unwrap();
-    assert_eq!((loaded.format, loaded.notes.len()), (Format::Csv, 0), "{:?}", loaded.notes);
+    let loaded = Logs::read(reference("usual_names.csv")).unwrap();
+    assert_eq!((loaded.format, loaded.notes.len()), (Some(Format::Csv), 0), "{:?}", loaded.notes);
     assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
 
     let path = reference("own_names.csv");
@@ -152,30 +173,37 @@ fn csv_is_read_by_usual_names_and_by_those_given() {
         "{error}"
     );
     let options = with_columns("state=angle,speed,load action=u,v reward=gain episode=run");
-    let loaded = read(&path, &options).unwrap();
+    let loaded = Logs::read_with(&[&path], &options).unwrap();
     assert_episodes(&loaded.transitions, &EPISODES, 1, None);
     assert_eq!(loaded.notes[0], "columns not used: `time`");
     assert_eq!(describe(&path).unwrap()[2].shape, [28]);
     let error = error_of(&reference("d4rl_names.npz"), &options);
-    assert!(error.starts_with("names of columns are for CSV and Parquet"), "{error}");
+    assert!(error.starts_with("column names are for CSV and Parquet"), "{error}");
 }
 
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_is_read() {
-    let loaded = load(&reference("usual_names.parquet")).unwrap();
-    assert_eq!(loaded.format, Format::Parquet);
+    let loaded = Logs::read(reference("usual_names.parquet")).unwrap();
+    assert_eq!(loaded.format, Some(Format::Parquet));
     assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
     assert_eq!(loaded.notes, ["columns not used: `__index_level_0__`"]);
     assert_eq!(describe(&reference("usual_names.parquet")).unwrap()[1].dtype, "float");
     let error = error_of(&reference("missing_value.parquet"), &ReadOptions::default());
     assert_eq!(error, "row 1, column `s0`: empty: expected a number");
-    let error = error_in("cut.parquet", &std::fs::read(reference("usual_names.parquet")).unwrap()[..5000]);
+    let error =
+        error_in("cut.parquet", &std::fs::read(reference("usual_names.parquet")).unwrap()[..5000]);
     assert!(error.contains("a damaged Parquet file"), "{error}");
-    let loaded = load(&reference("text_episodes.parquet")).unwrap();
-    assert_eq!(loaded.transitions.next_states(), [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 11.0]);
+    let loaded = Logs::read(reference("text_episodes.parquet")).unwrap();
+    assert_eq!(
+        loaded.transitions.next_states(),
+        [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 11.0]
+    );
     let error = error_of(&reference("gzip.parquet"), &ReadOptions::default());
-    assert_eq!(error, "column `s0`: compressed by GZIP: write the file uncompressed or with Snappy");
+    assert_eq!(
+        error,
+        "column `s0`: compressed by GZIP: write the file uncompressed or with Snappy"
+    );
     let error = error_of(&reference("delta_text.parquet"), &ReadOptions::default());
     assert!(error.contains("DELTA_BYTE_ARRAY: write it plain or with a dictionary"), "{error}");
 }
@@ -184,23 +212,27 @@ fn parquet_is_read() {
 #[test]
 fn parquet_says_how_to_build_it_in() {
     let error = error_of(&reference("usual_names.parquet"), &ReadOptions::default());
-    assert!(error.starts_with("Parquet is not built in: build with `--features parquet`"), "{error}");
+    assert!(
+        error.starts_with("Parquet is not built in: build with `--features parquet`"),
+        "{error}"
+    );
 }
 
 #[test]
 fn several_files_are_one_data_set_and_must_agree() {
     let files: Vec<PathBuf> = (0..3).map(|e| reference(&format!("episode_{e}.npz"))).collect();
-    let loaded = read_all(&files, &ReadOptions::default()).unwrap();
+    let loaded = Logs::read_with(&files, &ReadOptions::default()).unwrap();
     assert_episodes(&loaded.transitions, &[0, 1, 2], 0, None);
     assert!(loaded.notes.iter().all(|n| n.ends_with("(in each of 3 files)")), "{:?}", loaded.notes);
     let one: Vec<String> = files.iter().map(|f| digest(&[f]).unwrap()).collect();
-    assert_eq!(digest(&files).unwrap(), hambo::files::sha256_of(one.concat().as_bytes()));
+    assert_eq!(digest(&files).unwrap(), hambo_engine::files::sha256_of(one.concat().as_bytes()));
 
     let mixed = [files[0].clone(), reference("minari/test/line-v0")];
-    assert_eq!(read_all(&mixed, &ReadOptions::default()).unwrap().transitions.len(), 3 + 28);
+    assert_eq!(Logs::read_with(&mixed, &ReadOptions::default()).unwrap().transitions.len(), 3 + 28);
 
     let other = Scratch::new("other.csv", "s0,a0,r\n0,0,0\n1,0,0\n2,0,0\n");
-    let error = read_all(&[&files[0], &other.0], &ReadOptions::default()).unwrap_err().to_string();
+    let error =
+        Logs::read_with(&[&files[0], &other.0], &ReadOptions::default()).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
@@ -217,14 +249,15 @@ fn a_part_is_chosen_by_the_seed_and_keeps_the_order() {
     let path = reference("d4rl_names.npz");
     let part = |subsample, seed| {
         let options = ReadOptions { subsample: Some(subsample), seed, ..ReadOptions::default() };
-        read(&path, &options).unwrap()
+        Logs::read_with(&[&path], &options).unwrap()
     };
-    let whole = load(&path).unwrap().transitions;
+    let whole = Logs::read(&path).unwrap().transitions;
     for seed in 0..20 {
         let t = part(Subsample::Episodes(10), seed).transitions;
         assert_eq!(t.len(), 10);
         let cut = t.episodes().filter(|range| {
-            let (e, first) = (t.state(range.start)[0] as usize / 100, t.state(range.start)[0] as usize % 100);
+            let (e, first) =
+                (t.state(range.start)[0] as usize / 100, t.state(range.start)[0] as usize % 100);
             assert_eq!(first, 0, "episodes are kept from their start");
             assert!(t.terminals()[range.end - 1] || t.timeouts()[range.end - 1]);
             range.len() != steps(e)
@@ -239,14 +272,21 @@ fn a_part_is_chosen_by_the_seed_and_keeps_the_order() {
     }
     for subsample in [Subsample::Episodes(10), Subsample::Rows(10)] {
         assert!(part(subsample, 1).transitions == part(subsample, 1).transitions);
-        assert!((2..9).any(|seed| part(subsample, seed).transitions != part(subsample, 1).transitions));
+        assert!(
+            (2..9).any(|seed| part(subsample, seed).transitions != part(subsample, 1).transitions)
+        );
     }
     let all = part(Subsample::Rows(28), 1);
-    assert!(all.transitions == whole && all.notes == ["all 28 transitions kept: 28 were asked for"]);
+    assert!(
+        all.transitions == whole && all.notes == ["all 28 transitions kept: 28 were asked for"]
+    );
     assert_eq!("30".parse::<Subsample>().unwrap(), Subsample::Episodes(30));
     assert_eq!("rows:30".parse::<Subsample>().unwrap(), Subsample::Rows(30));
     for wrong in ["", "1", "-3", "rows:", "rows:x", "episodes:3"] {
-        assert!(wrong.parse::<Subsample>().unwrap_err().to_string().starts_with("subsample = "), "{wrong}");
+        assert!(
+            wrong.parse::<Subsample>().unwrap_err().to_string().starts_with("subsample = "),
+            "{wrong}"
+        );
     }
 }
 
@@ -257,19 +297,28 @@ fn wrong_tables_are_refused_with_line_column_and_value() {
     assert_eq!(error("s0,a0,r\n1,2,3\n4,,6\n"), "line 3, column `a0`: empty: expected a number");
     assert_eq!(error("s0,a0,r\n1,2,3\n4,5\n"), "line 3: 2 fields, where the lines before have 3");
     assert!(
-        error("s0,a0,r\n1,2,nan\n").starts_with("line 2, column `r`: NaN is not a finite float32 number")
+        error("s0,a0,r\n1,2,nan\n")
+            .starts_with("line 2, column `r`: NaN is not a finite float32 number")
     );
     assert!(error("s0,a0,r\n1e40,2,3\n").starts_with("line 2, column `s0`: 1"));
-    assert_eq!(error("s0,a0,r,done\n1,2,3,2\n"), "line 2, column `done`: 2: expected 0 or 1, true or false");
+    assert_eq!(
+        error("s0,a0,r,done\n1,2,3,2\n"),
+        "line 2, column `done`: 2: expected 0 or 1, true or false"
+    );
     assert_eq!(error("1,2,3\n4,5,6\n"), "line 1 holds numbers: expected the names of the columns");
     let again = error("ep,s0,a0,r\n1,0,0,0\n2,0,0,0\n1,0,0,0\n");
-    assert!(again.starts_with("line 4, column `ep`: episode 1 begins again after others"), "{again}");
+    assert!(
+        again.starts_with("line 4, column `ep`: episode 1 begins again after others"),
+        "{again}"
+    );
     assert!(error("s0,a0,r\n1,2,3\n").starts_with("0 transitions: at least 2 are needed"));
     assert!(error("s0,a0,r\n").starts_with("0 transitions: at least 2 are needed"));
     let bytes = [&b"s0,a0,r\n1,2,"[..], &[0xff, 0xfe], b"\n"].concat();
     assert_eq!(error_in("bytes.csv", bytes), "line 2: field 3 is not text in UTF-8");
     for garbage in [&b""[..], b"no table", &[0x5a; 5000], &[0; 100], b"a,\x00b\n1,2\n"] {
-        assert!(error_in("garbage", garbage).starts_with("not an HDF5 file, or a damaged one; nor NPZ"));
+        assert!(
+            error_in("garbage", garbage).starts_with("not an HDF5 file, or a damaged one; nor NPZ")
+        );
     }
 }
 
@@ -277,7 +326,7 @@ fn wrong_tables_are_refused_with_line_column_and_value() {
 fn tables_may_be_written_in_other_ways() {
     let rows = |content: &str| {
         let file = Scratch::new("ways.txt", content);
-        load(&file.0).unwrap().transitions
+        Logs::read(&file.0).unwrap().transitions
     };
     let plain = rows("s0,a0,r\n0,1,0.5\n1,1,0.5\n2,1,0.5\n");
     assert_eq!(plain.next_states(), [1.0, 2.0]);
@@ -327,11 +376,15 @@ fn zeros(descr: &str, shape: &str, bytes: usize) -> Vec<u8> {
 fn wrong_and_hostile_npz_files_are_refused() {
     let good = |observations: Vec<u8>| {
         let (actions, rewards) = (zeros("'<f4'", "(4, 1)", 16), zeros("'<f4'", "(4,)", 16));
-        npz(&[("observations.npy", observations), ("actions.npy", actions), ("rewards.npy", rewards)])
+        npz(&[
+            ("observations.npy", observations),
+            ("actions.npy", actions),
+            ("rewards.npy", rewards),
+        ])
     };
     let error = |observations| error_in("hostile.npz", good(observations));
     let file = Scratch::new("good.npz", good(zeros("'<f4'", "(5, 3)", 60)));
-    assert_eq!(load(&file.0).unwrap().transitions.len(), 4);
+    assert_eq!(Logs::read(&file.0).unwrap().transitions.len(), 4);
 
     let pickled = error_of(&reference("pickled.npz"), &ReadOptions::default());
     assert!(
@@ -346,7 +399,8 @@ fn wrong_and_hostile_npz_files_are_refused() {
     ] {
         let error = error(zeros("'<f4'", shape, bytes));
         assert!(
-            error.starts_with("`observations` declares float32 of shape") && error.ends_with("it is damaged"),
+            error.starts_with("`observations` declares float32 of shape")
+                && error.ends_with("it is damaged"),
             "{error}"
         );
     }
@@ -355,16 +409,19 @@ fn wrong_and_hostile_npz_files_are_refused() {
             .starts_with("`observations` has 7 rows, `actions` has 4: expected 4, or 5")
     );
     assert!(
-        error(zeros("'<f4'", "(2, 2, 3)", 48)).contains("has shape [2, 2, 3]: expected [n] or [n, width]")
+        error(zeros("'<f4'", "(2, 2, 3)", 48))
+            .contains("has shape [2, 2, 3]: expected [n] or [n, width]")
     );
     assert!(error(zeros("'<U3'", "(5, 1)", 60)).contains("holds <U3: expected numbers"));
     assert!(error(b"no array".to_vec()).contains("`observations` not in numpy's array format"));
     assert!(error(Vec::new()).contains("`observations` is cut short"));
     assert!(
-        error_in("other.zip", npz(&[("policy.pth", vec![1])])).starts_with("a zip archive without arrays")
+        error_in("other.zip", npz(&[("policy.pth", vec![1])]))
+            .starts_with("a zip archive without arrays")
     );
     assert!(
-        error_in("none.npz", npz(&[("x.npy", vec![1])])).starts_with("no array `observations`: it holds `x`")
+        error_in("none.npz", npz(&[("x.npy", vec![1])]))
+            .starts_with("no array `observations`: it holds `x`")
     );
     let whole = good(zeros("'<f4'", "(5, 3)", 60));
     for length in [5, whole.len() / 2, whole.len() - 1] {
@@ -393,13 +450,13 @@ fn assert_sums(t: &Transitions, sizes: [usize; 4], sums: [f64; 4]) {
 #[test]
 fn real_files_load() {
     let Some(folder) = assets() else { return };
-    let loaded = load(&folder.join("minari/pendulum/ppo-sb3zoo-v0")).unwrap();
+    let loaded = Logs::read(folder.join("minari/pendulum/ppo-sb3zoo-v0")).unwrap();
     assert_sums(
         &loaded.transitions,
         [1000, 3, 1, 5],
         [669.8996410734114, 675.034469648327, 458.9194099009037, -966.560426747892],
     );
-    let loaded = load(&folder.join("npz/expert_pendulum.npz")).unwrap();
+    let loaded = Logs::read(folder.join("npz/expert_pendulum.npz")).unwrap();
     assert_sums(
         &loaded.transitions,
         [19_900, 3, 1, 100],
@@ -424,9 +481,9 @@ fn real_files_load() {
         paths.retain(|p| p.file_name().unwrap().to_str().unwrap().starts_with(prefix));
         paths.sort();
         assert_eq!(paths.len(), files);
-        let loaded = read_all(&paths, &ReadOptions::default()).unwrap();
+        let loaded = Logs::read_with(&paths, &ReadOptions::default()).unwrap();
         println!("{prefix}: {:?}", loaded.notes);
-        assert_eq!(loaded.format, Format::NpzEpisode);
+        assert_eq!(loaded.format, Some(Format::NpzEpisode));
         assert_sums(&loaded.transitions, sizes, sums);
     }
 }

@@ -77,12 +77,14 @@ fn pairs_rows_within_episodes_as_h5py_wrote_them() {
 fn keeps_stored_next_states_and_finds_unmarked_ends() {
     let loaded = read_d4rl(&reference("f64_contiguous_uint8.hdf5")).unwrap();
     let t = &loaded.transitions;
-    assert_rows(t, &(0..N).collect::<Vec<_>>(), |row| if [9, 19, 39].contains(&row) { 1000.0 } else { 1.0 });
+    assert_rows(t, &(0..N).collect::<Vec<_>>(), |row| {
+        if [9, 19, 39].contains(&row) { 1000.0 } else { 1.0 }
+    });
     assert_eq!(starts(t), [0, 10, 20]);
     assert_eq!(set(t.terminals()), [9]);
     assert_eq!(set(t.timeouts()), [19]);
     assert!(loaded.notes[0].starts_with("no `timeouts` field"), "{:?}", loaded.notes);
-    assert!(loaded.notes[1].starts_with("1 ends of episodes that no flag marks"), "{:?}", loaded.notes);
+    assert!(loaded.notes[1].starts_with("1 ends of episodes are not marked"), "{:?}", loaded.notes);
 }
 
 #[test]
@@ -117,7 +119,8 @@ fn large_files_hold_the_same_numbers_in_all_layouts() {
 }
 
 fn all_layouts_hold_the_same_numbers(n: usize, layouts: &[Option<(usize, usize)>]) {
-    let numbers = |width: usize| (0..n * width).map(|i| (i % 1009) as f32 / 8.0).collect::<Vec<f32>>();
+    let numbers =
+        |width: usize| (0..n * width).map(|i| (i % 1009) as f32 / 8.0).collect::<Vec<f32>>();
     let (states, actions, rewards) = (numbers(5), numbers(3), numbers(1));
     let last = |row: usize| row % 1000 == 999 || row == n - 1;
     let kept: Vec<usize> = (0..n).filter(|&row| !last(row)).collect();
@@ -134,7 +137,12 @@ fn all_layouts_hold_the_same_numbers(n: usize, layouts: &[Option<(usize, usize)>
             }
             dataset.create(name).unwrap().write_raw(values).unwrap();
         }
-        file.new_dataset::<f32>().shape([n]).create("rewards").unwrap().write_raw(&rewards).unwrap();
+        file.new_dataset::<f32>()
+            .shape([n])
+            .create("rewards")
+            .unwrap()
+            .write_raw(&rewards)
+            .unwrap();
         for (name, flags) in
             [("terminals", vec![0u8; n]), ("timeouts", (0..n).map(|i| u8::from(last(i))).collect())]
         {
@@ -214,8 +222,11 @@ fn what_is_written_is_read_back_exactly() {
     for n in [2, 3, 1000, 70_000] {
         let path = Scratch::new(&format!("round-trip-{n}"));
         let written = sample(n);
-        let notes =
-            [("env", "hopper".to_owned()), ("policy", "π, σ = 0.3".to_owned()), ("empty", String::new())];
+        let notes = [
+            ("env", "hopper".to_owned()),
+            ("policy", "π, σ = 0.3".to_owned()),
+            ("empty", String::new()),
+        ];
         write_d4rl(&path.0, &written, &notes).unwrap();
         let loaded = read_d4rl(&path.0).unwrap();
         assert!(loaded.transitions == written, "{n} rows");
@@ -238,7 +249,8 @@ fn what_is_written_is_read_back_exactly() {
 
 #[test]
 fn what_cannot_be_written_says_why_and_leaves_nothing() {
-    let error = write_d4rl(Path::new("/no/such/folder/a.hdf5"), &sample(5), &[]).unwrap_err().to_string();
+    let error =
+        write_d4rl(Path::new("/no/such/folder/a.hdf5"), &sample(5), &[]).unwrap_err().to_string();
     assert!(error.starts_with("/no/such/folder/a.hdf5: cannot write: No such file"), "{error}");
 }
 
@@ -253,13 +265,17 @@ fn error_of(name: &str, fields: &[(&str, &[usize], f64)]) -> String {
     file.close().unwrap();
     let error = read_d4rl(&path.0).unwrap_err().to_string();
     let prefix = format!("{}: ", path.0.display());
-    error.strip_prefix(&prefix).unwrap_or_else(|| panic!("{error} does not name the file")).to_owned()
+    error
+        .strip_prefix(&prefix)
+        .unwrap_or_else(|| panic!("{error} does not name the file"))
+        .to_owned()
 }
 
 #[test]
 fn wrong_files_are_refused_in_words_that_help() {
     let (o, a, r) = ("observations", "actions", "rewards");
-    let error = error_of("misspelt", &[("observation", &[4, 3], 0.0), (a, &[4, 1], 0.0), (r, &[4], 0.0)]);
+    let error =
+        error_of("misspelt", &[("observation", &[4, 3], 0.0), (a, &[4, 1], 0.0), (r, &[4], 0.0)]);
     assert_eq!(error, "no field `observations`: did you mean `observation`?");
     let error = error_of("other", &[("x", &[4, 3], 0.0), (a, &[4, 1], 0.0)]);
     assert_eq!(error, "no field `observations`: it holds `actions`, `x`");
@@ -275,14 +291,21 @@ fn wrong_files_are_refused_in_words_that_help() {
     let with = |name: &str, extra: (&'static str, &'static [usize], f64)| {
         error_of(name, &[&good[..], &[extra]].concat())
     };
-    assert_eq!(with("flags", ("terminals", &[4], 0.5)), "`terminals` is 0.5 in row 0: expected 0 or 1");
+    assert_eq!(
+        with("flags", ("terminals", &[4], 0.5)),
+        "`terminals` is 0.5 in row 0: expected 0 or 1"
+    );
     assert!(
-        with("typo", ("timeout", &[4], 0.0)).starts_with("no field `timeouts`, but `timeout`; rename it")
+        with("typo", ("timeout", &[4], 0.0))
+            .starts_with("no field `timeouts`, but `timeout`: rename it")
     );
     let error = with("next", ("next_observations", &[4, 2], 0.0));
     assert_eq!(error, "`observations` is 3 wide, `next_observations` is 2");
     let error = error_of("overflow", &[(o, &[4, 3], 0.0), (a, &[4, 1], 1e300), (r, &[4], 0.0)]);
-    assert!(error.starts_with("`actions` in row 0, column 0 is not a finite float32 number"), "{error}");
+    assert!(
+        error.starts_with("`actions` in row 0, column 0 is not a finite float32 number"),
+        "{error}"
+    );
     let error = error_of("nan", &[(o, &[4, 3], f64::NAN), (a, &[4, 1], 0.0), (r, &[4], 0.0)]);
     assert!(error.starts_with("`observations` in row 0, column 0"), "{error}");
     let error = with("ends", ("terminals", &[4], 1.0));
@@ -328,7 +351,10 @@ fn a_file_cannot_ask_for_more_than_it_can_hold() {
         builder.max_shape(&[None, Some(3)]).create("observations").unwrap();
         file.close().unwrap();
         let error = read_d4rl(&path.0).unwrap_err().to_string();
-        assert!(error.contains("more than a file of this size can hold: it is damaged"), "{rows}: {error}");
+        assert!(
+            error.contains("more than a file of this size can hold: it is damaged"),
+            "{rows}: {error}"
+        );
     }
 }
 
@@ -363,7 +389,8 @@ fn real_d4rl_files_load() {
         let loaded = read_d4rl(&path).unwrap();
         println!("{name}: {:?}", loaded.notes);
         let t = &loaded.transitions;
-        let found = (t.len(), t.state_dim(), t.action_dim(), t.episodes().len(), set(t.terminals()).len());
+        let found =
+            (t.len(), t.state_dim(), t.action_dim(), t.episodes().len(), set(t.terminals()).len());
         assert_eq!(found, (n, state_dim, action_dim, episodes, terminals), "{name}");
         // Within an episode each state is the next state of the row before.
         for episode in t.episodes() {
@@ -371,6 +398,11 @@ fn real_d4rl_files_load() {
                 assert_eq!(t.state(row), t.next_state(row - 1), "{name} row {row}");
             }
         }
-        assert!(describe(&path).unwrap().iter().any(|e| e.path == "observations" && e.shape[1] == state_dim));
+        assert!(
+            describe(&path)
+                .unwrap()
+                .iter()
+                .any(|e| e.path == "observations" && e.shape[1] == state_dim)
+        );
     }
 }

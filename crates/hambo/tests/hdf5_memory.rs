@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the exemption for tests does not reach their helping functions
 
-use hambo::data::{Columns, ReadOptions, Transitions, describe, read, read_d4rl, write_d4rl};
+use hambo::data::{Columns, Logs, Transitions, describe, read_d4rl, write_d4rl};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -69,9 +69,12 @@ fn damaged_files_are_refused_or_read(scratch: &Path) {
     let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
     let mut refused = 0;
     let mut tried = 0;
-    for name in
-        ["f32_gzip_bool", "f64_contiguous_uint8", "f64_shuffle_float_flags", "int_big_endian_no_flags"]
-    {
+    for name in [
+        "f32_gzip_bool",
+        "f64_contiguous_uint8",
+        "f64_shuffle_float_flags",
+        "int_big_endian_no_flags",
+    ] {
         let path = reference.join(format!("{name}.hdf5"));
         let good = std::fs::read(&path).unwrap();
         let expected = read_d4rl(&path).unwrap().transitions;
@@ -92,7 +95,10 @@ fn damaged_files_are_refused_or_read(scratch: &Path) {
         for length in (0..good.len()).step_by(good.len() / 60) {
             if let Ok(loaded) = check(&good[..length], format!("cut to {length} bytes")) {
                 assert!(length > good.len() / 2, "{name} cut to {length} bytes is read");
-                assert!(loaded.transitions == expected, "{name} cut to {length} bytes is read wrongly");
+                assert!(
+                    loaded.transitions == expected,
+                    "{name} cut to {length} bytes is read wrongly"
+                );
             }
         }
     }
@@ -115,7 +121,7 @@ fn damaged_files_of_other_formats_are_refused_or_read(scratch: &Path) {
         let mut refused = 0;
         let mut check = |bytes: &[u8], what: String| {
             std::fs::write(scratch, bytes).unwrap();
-            let ((result, _), peak) = peak_of(|| (read(scratch, &ReadOptions::default()), describe(scratch)));
+            let ((result, _), peak) = peak_of(|| (Logs::read(scratch), describe(scratch)));
             assert!(peak < 256 << 20, "{name}, {what}: {peak} bytes in use");
             refused += usize::from(result.is_err());
         };
@@ -140,13 +146,16 @@ fn damaged_files_of_other_formats_are_refused_or_read(scratch: &Path) {
 fn parquet_files_that_declare_too_much_are_refused(scratch: &Path) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/parquet");
     for (name, words) in [
-        ("dictionary_of_a_billion", "column `reward`: a dictionary of 1073741824 values in 4 bytes"),
+        (
+            "dictionary_of_a_billion",
+            "column `reward`: a dictionary of 1073741824 values in 4 bytes",
+        ),
         ("page_of_two_gigabytes", "column `reward`: "),
         ("schema_of_a_billion_columns", "its list of columns makes no sense"),
         ("group_of_a_trillion_rows", "declares a group of 1099511627776 rows"),
     ] {
         std::fs::copy(corpus.join(name), scratch).unwrap();
-        let (result, peak) = peak_of(|| read(scratch, &ReadOptions::default()));
+        let (result, peak) = peak_of(|| Logs::read(scratch));
         let error = result.unwrap_err().to_string();
         assert!(error.contains(words), "{name}: {error}");
         assert!(peak < 1 << 20, "{name}: {peak} bytes in use");

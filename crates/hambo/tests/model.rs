@@ -5,11 +5,11 @@
 mod common;
 
 use common::{Folder, fit, linear_model, small, transitions};
-use hambo::compute::{Device, Input, Kernel};
 use hambo::data::{Split, Transitions};
 use hambo::dynamics::{Bnn, BnnConfig, Dynamics, Target};
-use hambo::progress::Progress;
-use hambo::rng::Stream;
+use hambo::run::{Observer, Run};
+use hambo_engine::backend::{Device, Input, SteinKernel};
+use hambo_engine::rng::Stream;
 use std::sync::Mutex;
 
 /// The deviation of the first dimension's noise grows eightfold over the data, that of the second is 0.05.
@@ -41,7 +41,7 @@ fn a_linear_system_and_its_noise_are_recovered() {
             .collect();
         let states: Vec<f32> = points.iter().flat_map(|p| p.0.map(|x| x as f32)).collect();
         let actions: Vec<f32> = points.iter().map(|p| p.1[0] as f32).collect();
-        let prediction = model.predict(&device, &states, &actions);
+        let prediction = model.predict(&device, &states, &actions).unwrap();
         for dimension in 0..2 {
             let (mut of_mean, mut of_std) = (0.0, 0.0);
             for (i, &(s, a)) in points.iter().enumerate() {
@@ -51,16 +51,29 @@ fn a_linear_system_and_its_noise_are_recovered() {
                 of_std += ratio.ln().powi(2);
             }
             let (of_mean, of_std) = ((of_mean / 500.0).sqrt(), (of_std / 500.0).sqrt());
-            assert!(of_mean < 0.015, "{target:?}: mean of dimension {dimension} is off by {of_mean}");
-            assert!(of_std < 0.15, "{target:?}: noise of dimension {dimension} is off by {of_std} of itself");
+            assert!(
+                of_mean < 0.015,
+                "{target:?}: mean of dimension {dimension} is off by {of_mean}"
+            );
+            assert!(
+                of_std < 0.15,
+                "{target:?}: noise of dimension {dimension} is off by {of_std} of itself"
+            );
         }
         let typical = |values: &[f32]| values.iter().sum::<f32>() / values.len() as f32;
         let far: Vec<f32> = states.iter().map(|s| s + 4.0 * s.signum()).collect();
         let on_data = typical(&prediction.epistemic_std);
-        let off_data = typical(&model.predict(&device, &far, &actions).epistemic_std);
-        assert!(off_data > 5.0 * on_data, "{target:?}: epistemic {off_data} off, {on_data} on the data");
+        let off_data = typical(&model.predict(&device, &far, &actions).unwrap().epistemic_std);
+        assert!(
+            off_data > 5.0 * on_data,
+            "{target:?}: epistemic {off_data} off, {on_data} on the data"
+        );
         // The true noise is in the family, so there is little to recalibrate.
-        assert!(model.tau().iter().all(|t| (0.85..1.15).contains(t)), "{target:?}: τ = {:?}", model.tau());
+        assert!(
+            model.tau().iter().all(|t| (0.85..1.15).contains(t)),
+            "{target:?}: τ = {:?}",
+            model.tau()
+        );
         assert!(model.report().broken_particles.is_empty());
     }
 }
@@ -71,18 +84,18 @@ fn particles_that_agree_have_no_epistemic_variance_at_all() {
     let one = fit(&device, &noisy(300), &small(1, 20));
     let states: Vec<f32> = (0..100).map(|i| (i as f32).sin() * 3.0).collect();
     let actions: Vec<f32> = (0..100).map(|i| (i as f32).cos()).collect();
-    let prediction = one.predict(&device, &states, &actions[..50]);
+    let prediction = one.predict(&device, &states, &actions[..50]).unwrap();
     assert!(prediction.epistemic_std.iter().all(|&e| e == 0.0), "one particle");
     assert!(prediction.aleatoric_std.iter().all(|&a| a > 0.0));
 
     // A seventh and its like have no exact sum: seven times itself over seven is not always itself.
     for gains in [&[1.0 / 7.0; 7][..], &[0.1; 3], &[1.0; 1]] {
         let same = linear_model(&device, gains, -1.0);
-        let prediction = same.predict(&device, &states, &actions);
+        let prediction = same.predict(&device, &states, &actions).unwrap();
         assert!(prediction.epistemic_std.iter().all(|&e| e == 0.0), "{} particles", gains.len());
     }
     let different = linear_model(&device, &[0.5, 1.5], -1.0);
-    let prediction = different.predict(&device, &[0.0, 0.0], &[2.0, -1.0]);
+    let prediction = different.predict(&device, &[0.0, 0.0], &[2.0, -1.0]).unwrap();
     assert_eq!(prediction.mean, [2.0, -1.0]);
     assert_eq!(prediction.epistemic_std, [1.0, 0.5]);
 }
@@ -103,13 +116,13 @@ fn held_out_nll(device: &Device, model: &Bnn, data: &Transitions, split: &Split)
     let mut losses = device.zeros(model.particles());
     model.ensemble().infer(device, Input::Shared(&device.upload(&x)), rows, &mut output);
     device.gaussian_nll(model.head(), &output, &device.upload(&y), None, &mut losses);
-    device.download(&losses)
+    device.download(&losses).unwrap()
 }
 
 #[derive(Default)]
 struct Notes(Mutex<Vec<f64>>);
 
-impl Progress for Notes {
+impl Observer for Notes {
     fn report(&self, _: &str, _: usize, _: usize, note: &str) {
         self.0.lock().unwrap().push(note.rsplit(' ').next().unwrap().parse().unwrap());
     }
@@ -130,9 +143,14 @@ fn training_stops_early_and_keeps_each_particle_at_its_best() {
         ..small(4, 0)
     };
     let notes = Notes::default();
-    let model = Bnn::fit(&device, &data, &split, &config, Stream::new(2), &notes).unwrap();
+    let model =
+        Bnn::fit(&device, &data, &split, &config, Stream::new(2), &Run::new(&notes, None)).unwrap();
     let report = model.report();
-    assert!(report.stopped_early && report.steps < 5000 && report.steps >= 70, "{} steps", report.steps);
+    assert!(
+        report.stopped_early && report.steps < 5000 && report.steps >= 70,
+        "{} steps",
+        report.steps
+    );
     assert_eq!(held_out_nll(&device, &model, &data, &split), report.validation_nll);
     // The mean over particles was never as low as what was kept of each.
     let notes = notes.0.into_inner().unwrap();
@@ -144,16 +162,18 @@ fn training_stops_early_and_keeps_each_particle_at_its_best() {
     // is what the long run kept.
     let shorter = |steps| {
         let config = BnnConfig { steps, ..config.clone() };
-        let model = Bnn::fit(&device, &data, &split, &config, Stream::new(2), &()).unwrap();
-        (device.download(&model.ensemble().params), model.report().validation_nll.clone())
+        let model =
+            Bnn::fit(&device, &data, &split, &config, Stream::new(2), &Run::default()).unwrap();
+        (device.download(&model.ensemble().params).unwrap(), model.report().validation_nll.clone())
     };
     let (params, nll) = shorter(report.steps - 70);
     assert_eq!(nll, report.validation_nll, "nothing improved in the last 70 steps");
-    assert_eq!(params, device.download(&model.ensemble().params));
+    assert_eq!(params, device.download(&model.ensemble().params).unwrap());
     assert_ne!(shorter(report.steps - 77).1, report.validation_nll, "something did just before");
 
     let patient = BnnConfig { steps: 21, ..config };
-    let model = Bnn::fit(&device, &data, &split, &patient, Stream::new(2), &()).unwrap();
+    let model =
+        Bnn::fit(&device, &data, &split, &patient, Stream::new(2), &Run::default()).unwrap();
     assert!(!model.report().stopped_early && model.report().steps == 21);
 }
 
@@ -162,11 +182,13 @@ fn training_that_leaves_the_numbers_is_an_error() {
     let device = Device::cpu(Some(1)).unwrap();
     let config = BnnConfig { learning_rate: 1e30, ..small(2, 50) };
     let split = Split::new(&noisy(100), 0.1, Stream::new(1)).unwrap();
-    let error = Bnn::fit(&device, &noisy(100), &split, &config, Stream::new(1), &()).unwrap_err();
+    let error = Bnn::fit(&device, &noisy(100), &split, &config, Stream::new(1), &Run::default())
+        .unwrap_err();
     assert!(error.to_string().contains("lower the learning rate"), "{error}");
 
     let deep = BnnConfig { hidden: vec![4; 16], ..small(2, 5) };
-    let error = Bnn::fit(&device, &noisy(100), &split, &deep, Stream::new(1), &()).unwrap_err();
+    let error =
+        Bnn::fit(&device, &noisy(100), &split, &deep, Stream::new(1), &Run::default()).unwrap_err();
     assert!(error.to_string().contains("at most 16 layers"), "{error}");
 }
 
@@ -174,15 +196,16 @@ fn training_that_leaves_the_numbers_is_an_error() {
 fn a_saved_model_predicts_the_same() {
     let device = Device::cpu(Some(2)).unwrap();
     let folder = Folder::new("saved");
-    for (target, kernel) in
-        [(Target::Change, Kernel::Rbf { length_scale: 10.0 }), (Target::NextState, Kernel::Median)]
-    {
+    for (target, kernel) in [
+        (Target::Change, SteinKernel::Rbf { length_scale: 10.0 }),
+        (Target::NextState, SteinKernel::Median),
+    ] {
         let model = fit(&device, &noisy(300), &BnnConfig { target, kernel, ..small(3, 30) });
         model.save(&device, &folder.0).unwrap();
         let loaded = Bnn::load(&device, &folder.0).unwrap();
         let states: Vec<f32> = (0..200).map(|i| (i as f32).sin()).collect();
         let actions: Vec<f32> = (0..100).map(|i| (i as f32).cos()).collect();
-        let [a, b] = [&model, &loaded].map(|m| m.predict(&device, &states, &actions));
+        let [a, b] = [&model, &loaded].map(|m| m.predict(&device, &states, &actions).unwrap());
         assert!(a == b && a.mean.iter().all(|x| x.is_finite()));
         assert_eq!(model.tau(), loaded.tau());
         assert_eq!(model.report(), loaded.report());
@@ -198,7 +221,8 @@ fn damaged_model_files_are_errors() {
         .save(&device, &folder.0)
         .unwrap();
     let states = [0.5, 0.25];
-    let load = || Bnn::load(&device, &folder.0).map(|m| m.predict(&device, &states, &[0.1]));
+    let load =
+        || Bnn::load(&device, &folder.0).map(|m| m.predict(&device, &states, &[0.1]).unwrap());
     load().unwrap();
 
     for name in ["model.json", "model.safetensors"] {
@@ -222,7 +246,8 @@ fn damaged_model_files_are_errors() {
     load().unwrap();
 
     let path = folder.0.join("model.json");
-    let good: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let good: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     for (pointer, value, part) in [
         ("/schema", "\"hambo/bnn/0\"", "schema is"),
         ("/layout/observed", "3", "do not fit"),

@@ -8,16 +8,17 @@
 mod common;
 
 use common::{fit, small, transitions};
-use hambo::compute::{Activation, Device, Kernel, Shape};
 use hambo::dynamics::BnnConfig;
-use hambo::expression::{Program, Scope};
-use hambo::hallucination::Discrete;
-use hambo::nn::Ensemble;
 use hambo::policy::Policy;
-use hambo::rl::{Dqn, DqnUpdate, Replay, Sac, SacUpdate, Widths};
-use hambo::rng::Stream;
+use hambo::rollout::MemberAdversary;
 use hambo::rollout::{Chooser, Propagation, Setting, rollout};
-use hambo::task::{Initial, Task};
+use hambo::run::Run;
+use hambo::task::Task;
+use hambo_engine::backend::{Activation, Device, Shape, SteinKernel};
+use hambo_engine::expression::{Program, Scope};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rl::{Dqn, DqnUpdate, ReplayBuffer, Sac, SacUpdate, Widths};
+use hambo_engine::rng::Stream;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -72,9 +73,15 @@ fn steps_do_not_allocate() {
     let data = transitions::<2, 2>(2000, |s, a, noise| {
         [s[0] + 0.3 * a[0] + 0.05 * noise[0], s[1] * 0.9 + 0.3 * a[1] + 0.1 * noise[1]]
     });
-    for kernel in [Kernel::Rbf { length_scale: 10.0 }, Kernel::Median, Kernel::None] {
-        let base =
-            BnnConfig { kernel, hidden: vec![140, 33], batch: 300, check_every: u32::MAX, ..small(3, 1) };
+    for kernel in [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]
+    {
+        let base = BnnConfig {
+            kernel,
+            hidden: vec![140, 33],
+            batch: 300,
+            check_every: u32::MAX,
+            ..small(3, 1)
+        };
         let allocations = allocations_of_steps(|steps| {
             fit(&device, &data, &BnnConfig { steps, ..base.clone() });
         });
@@ -83,19 +90,12 @@ fn steps_do_not_allocate() {
 
     let model = fit(&device, &data, &small(3, 20));
     let program = |text| Program::parse(&[text], 2, 2, Scope::REWARD).unwrap();
-    let task = Task {
-        name: "test".to_owned(),
-        state_dim: 2,
-        action_dim: 2,
-        action_low: vec![-1.0; 2],
-        action_high: vec![1.0; 2],
-        reward: program("-hypot(s[0], n[1])"),
-        termination: Some(program("n[0] > 0.9")),
-        initial: Initial::EpisodeStarts,
-    };
+    let task =
+        Task::new("test", [2, 2], "-hypot(s[0], n[1])").unwrap().with_action_bounds(-1.0, 1.0);
+    let task = Task { termination: Some(program("n[0] > 0.9")), ..task };
     let starts = &data.states()[..2 * 700];
     let shape = Shape::new(2, vec![5, 33, 3], Activation::Relu).unwrap();
-    let adversary = |look_ahead| Discrete {
+    let adversary = |look_ahead| MemberAdversary {
         networks: Ensemble::random(&device, shape.clone(), Stream::new(4)),
         look_ahead,
     };
@@ -103,9 +103,10 @@ fn steps_do_not_allocate() {
     let folder = common::Folder::new("no-allocation");
     let learned = fit(&device, &data, &BnnConfig { reward: true, angles: vec![1], ..small(3, 20) });
     let paid = Task { reward: program("r - n[1]^2"), ..task.clone() };
-    for policy in
-        [Policy::read("builtin:proportional").unwrap(), network(&folder.0.join("policy.safetensors"))]
-    {
+    for policy in [
+        Policy::read("builtin:proportional").unwrap(),
+        network(&folder.0.join("policy.safetensors")),
+    ] {
         for propagation in [
             Propagation::Mean,
             Propagation::Moments,
@@ -115,18 +116,44 @@ fn steps_do_not_allocate() {
             Propagation::Chosen(Chooser { adversary: &ahead, exploration: 0.3 }),
         ] {
             let allocations = allocations_of_steps(|steps| {
-                let setting =
-                    Setting { task: &task, policy: &policy, horizon: steps as usize, discount: 1.0 };
-                rollout(&device, &model, &setting, propagation, starts, Stream::new(5), &());
+                let setting = Setting {
+                    task: &task,
+                    policy: &policy,
+                    horizon: steps as usize,
+                    discount: 1.0,
+                };
+                rollout(
+                    &device,
+                    &model,
+                    &setting,
+                    propagation,
+                    starts,
+                    Stream::new(5),
+                    &Run::default(),
+                )
+                .unwrap();
             });
             assert_eq!(allocations, 0, "100 rollout steps, {propagation:?}");
             if !matches!(propagation, Propagation::Moments) {
                 continue; // what is seen of states does not depend on it
             }
             let allocations = allocations_of_steps(|steps| {
-                let setting =
-                    Setting { task: &paid, policy: &policy, horizon: steps as usize, discount: 1.0 };
-                rollout(&device, &learned, &setting, propagation, starts, Stream::new(5), &());
+                let setting = Setting {
+                    task: &paid,
+                    policy: &policy,
+                    horizon: steps as usize,
+                    discount: 1.0,
+                };
+                rollout(
+                    &device,
+                    &learned,
+                    &setting,
+                    propagation,
+                    starts,
+                    Stream::new(5),
+                    &Run::default(),
+                )
+                .unwrap();
             });
             assert_eq!(allocations, 0, "100 rollout steps with learned reward, {propagation:?}");
         }
@@ -135,7 +162,7 @@ fn steps_do_not_allocate() {
     let settings = SacUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
     let allocations = allocations_of_steps(|steps| {
         let mut sac = Sac::new(&device, widths, &settings, Stream::new(1)).unwrap();
-        let mut replay = Replay::new(&device, widths, 500, settings.batch);
+        let mut replay = ReplayBuffer::new(&device, widths, 500, settings.batch);
         let rows: Vec<u32> = (0..500).collect();
         replay.set_transitions(&device, &rows, &rows);
         let scale = device.upload(&[1.0]);
@@ -152,7 +179,7 @@ fn steps_do_not_allocate() {
     let settings = DqnUpdate { hidden: vec![140, 33], batch: 300, ..Default::default() };
     let allocations = allocations_of_steps(|steps| {
         let mut dqn = Dqn::new(&device, widths, 3, &settings, Stream::new(1)).unwrap();
-        let mut replay = Replay::new(&device, widths, 500, settings.batch);
+        let mut replay = ReplayBuffer::new(&device, widths, 500, settings.batch);
         let rows: Vec<u32> = (0..500).collect();
         replay.set_transitions(&device, &rows, &rows);
         let scale = device.upload(&[1.0]);
@@ -171,7 +198,8 @@ fn network(path: &std::path::Path) -> Policy {
     let weights = [0; 4 * 2 * 40];
     let tensor = |shape: &[usize]| {
         let bytes = &weights[..4 * shape.iter().product::<usize>()];
-        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes).unwrap()
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), bytes)
+            .unwrap()
     };
     let tensors = [("layers.0.weight", tensor(&[40, 2])), ("layers.1.weight", tensor(&[2, 40]))];
     let header = [

@@ -5,8 +5,8 @@
 mod common;
 
 use common::Folder;
-use hambo::compute::Device;
 use hambo::policy::Policy;
+use hambo_engine::backend::Device;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,9 @@ fn largest_error(path: &Path, case: &Case) -> f32 {
     let device = Device::cpu(Some(2)).unwrap();
     let mut actions = device.zeros(case.actions.concat().len());
     policy.act(&device, &device.upload(&case.observations.concat()), &mut actions);
-    let ours = device.download(&actions);
-    let error = ours.iter().zip(case.actions.concat()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let ours = device.download(&actions).unwrap();
+    let error =
+        ours.iter().zip(case.actions.concat()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     println!("{:<60} {error:.1e}", path.display());
     error
 }
@@ -35,10 +36,12 @@ fn largest_error(path: &Path, case: &Case) -> f32 {
 /// Every kind of agent, exported by docs/export_onnx.py, does what its zip does.
 #[test]
 fn exported_agents_do_what_stable_baselines3_does() {
-    let all: BTreeMap<String, Case> = serde_json::from_str(include_str!("reference/sb3.json")).unwrap();
+    let all: BTreeMap<String, Case> =
+        serde_json::from_str(include_str!("reference/sb3.json")).unwrap();
     let mut seen = 0;
     for (name, case) in &all {
-        let Some(kind) = name.strip_prefix("agents/").and_then(|n| n.strip_suffix("/agent.zip")) else {
+        let Some(kind) = name.strip_prefix("agents/").and_then(|n| n.strip_suffix("/agent.zip"))
+        else {
             continue;
         };
         let path = graphs().join(format!("{kind}.onnx"));
@@ -102,7 +105,7 @@ fn what_cannot_be_read_is_refused_in_words() {
         (file("cut.onnx", &whole[..whole.len() / 2]), "not an ONNX file, or a damaged one"),
     ];
     if !cfg!(feature = "onnxruntime") {
-        cases.push((graphs().join("other_elu.onnx"), "no plain MLP: its operator Elu"));
+        cases.push((graphs().join("other_elu.onnx"), "not a plain MLP: its operator Elu"));
         cases.push((graphs().join("other_elu.onnx"), "--features onnxruntime"));
     }
     for (path, part) in cases {

@@ -8,10 +8,10 @@ mod common;
 
 use assets::assets;
 use common::Folder;
-use hambo::compute::Device;
-use hambo::envs::{EnvName, simulate};
 use hambo::policy::Policy;
-use hambo::rng::Stream;
+use hambo_engine::backend::Device;
+use hambo_engine::rng::Stream;
+use hambo_envs::{EnvName, Episodes, simulate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn act(policy: &Policy, observations: &[Vec<f32>]) -> Vec<f32> {
     let device = Device::cpu(Some(2)).unwrap();
     let mut actions = device.zeros(observations.len() * policy.action_dim());
     policy.act(&device, &device.upload(&observations.concat()), &mut actions);
-    device.download(&actions)
+    device.download(&actions).unwrap()
 }
 
 fn largest_error(ours: &[f32], theirs: &[f32]) -> f32 {
@@ -50,14 +50,20 @@ fn check(path: &Path, case: &Case) {
     let copy = folder.0.join("policy.safetensors");
     policy.save(&copy).unwrap();
     let copy = Policy::read(copy.to_str().unwrap()).unwrap();
-    assert_eq!(act(&copy, &case.observations), act(&policy, &case.observations), "{}", path.display());
+    assert_eq!(
+        act(&copy, &case.observations),
+        act(&policy, &case.observations),
+        "{}",
+        path.display()
+    );
 }
 
 /// Agents that other people trained and Stable-Baselines3 of many versions saved; also the policy in a D4RL file.
 #[test]
 fn actions_are_those_of_stable_baselines3() {
     let Some(assets) = assets() else { return };
-    let cases: Vec<_> = reference().into_iter().filter(|(name, _)| !name.starts_with("agents/")).collect();
+    let cases: Vec<_> =
+        reference().into_iter().filter(|(name, _)| !name.starts_with("agents/")).collect();
     assert!(cases.len() > 10);
     for (name, case) in &cases {
         check(&assets.join(name), case);
@@ -68,7 +74,8 @@ fn actions_are_those_of_stable_baselines3() {
 #[test]
 fn actions_of_small_agents_are_those_of_stable_baselines3() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference");
-    let cases: Vec<_> = reference().into_iter().filter(|(name, _)| name.starts_with("agents/")).collect();
+    let cases: Vec<_> =
+        reference().into_iter().filter(|(name, _)| name.starts_with("agents/")).collect();
     assert_eq!(cases.len(), 7);
     for (name, case) in &cases {
         check(&folder.join(name), case);
@@ -79,7 +86,7 @@ fn actions_of_small_agents_are_those_of_stable_baselines3() {
 #[test]
 fn returns_on_pendulum_are_those_of_gymnasium() {
     let Some(assets) = assets() else { return };
-    let device = Device::cpu(Some(2)).unwrap();
+    let (device, pendulum) = (Device::cpu(Some(2)).unwrap(), EnvName::Pendulum.spec().unwrap());
     for (name, mean, std) in [
         ("a2c", -205.0, 107.0),
         ("ars", -222.0, 141.0),
@@ -90,9 +97,8 @@ fn returns_on_pendulum_are_those_of_gymnasium() {
     ] {
         let path = assets.join(format!("sb3/{name}/Pendulum-v1/Pendulum-v1.zip"));
         let policy = Policy::read(path.to_str().unwrap()).unwrap();
-        let stream = Stream::new(1);
-        let returns =
-            simulate(&device, EnvName::Pendulum, &policy, 200, 200, 1.0, stream, &()).unwrap().values;
+        let episodes = Episodes { horizon: 200, count: 200, discount: 1.0, stream: Stream::new(1) };
+        let returns = simulate(&device, &pendulum, &policy, &episodes, &()).unwrap().values;
         let ours = returns.iter().sum::<f64>() / returns.len() as f64;
         let error = std * (1.0f64 / 10.0 + 1.0 / 200.0).sqrt();
         println!("{name}: {ours:.0}, reported {mean} ± {error:.0}");
@@ -108,7 +114,8 @@ fn what_is_no_policy_is_refused_in_words() {
         std::fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let tensor = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1], &[0; 4]).unwrap();
+    let tensor =
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1], &[0; 4]).unwrap();
     let foreign = safetensors::serialize([("w", tensor)], None).unwrap();
     let cases = [
         ("missing.zip".to_owned(), "missing.zip: cannot read: No such file"),
@@ -117,7 +124,10 @@ fn what_is_no_policy_is_refused_in_words() {
         (file("empty.zip", b""), "not a policy: expected an agent of Stable-Baselines3 (.zip)"),
         (file("text.zip", b"hello, I am text"), "not a policy"),
         (file("cut.zip", b"PK\x03\x04 and then nothing"), "not a zip archive, or a damaged one"),
-        (file("cut.hdf5", b"\x89HDF\r\n\x1a\n and then nothing"), "not an HDF5 file, or a damaged one"),
+        (
+            file("cut.hdf5", b"\x89HDF\r\n\x1a\n and then nothing"),
+            "not an HDF5 file, or a damaged one",
+        ),
         (
             file("foreign.safetensors", &foreign),
             "`format` in its header is None: expected \"hambo-policy/1\"",
@@ -127,8 +137,12 @@ fn what_is_no_policy_is_refused_in_words() {
         let error = Policy::read(&spec).unwrap_err().to_string();
         assert!(error.contains(part), "{spec}: {error}");
     }
-    let error = Policy::read("builtin:swing-up").unwrap().save(&folder.0.join("x")).unwrap_err().to_string();
-    assert!(error.contains("is no network"), "{error}");
+    let error = Policy::read("builtin:swing-up")
+        .unwrap()
+        .save(&folder.0.join("x"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is not a network"), "{error}");
     if let Some(assets) = assets() {
         let data = assets.join("d4rl/hopper_random-v1.hdf5");
         let error = Policy::read(data.to_str().unwrap()).unwrap_err().to_string();
@@ -137,12 +151,13 @@ fn what_is_no_policy_is_refused_in_words() {
 }
 
 #[test]
-fn a_normaliser_that_would_execute_something_is_refused() {
+fn a_normalizer_that_would_execute_something_is_refused() {
     let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/agents");
-    let folder = Folder::new("normaliser");
+    let folder = Folder::new("normalizer");
     let agent = folder.0.join("agent.zip");
     std::fs::copy(agents.join("td3/agent.zip"), &agent).unwrap();
-    std::fs::write(folder.0.join("vecnormalize.pkl"), b"\x80\x04cposix\nsystem\n\x8c\x02ls\x85R.").unwrap();
+    std::fs::write(folder.0.join("vecnormalize.pkl"), b"\x80\x04cposix\nsystem\n\x8c\x02ls\x85R.")
+        .unwrap();
     let error = Policy::read(agent.to_str().unwrap()).unwrap_err().to_string();
     assert!(error.contains("vecnormalize.pkl") && error.contains("posix.system"), "{error}");
 }

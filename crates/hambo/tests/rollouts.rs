@@ -4,18 +4,18 @@
 
 mod common;
 
-use common::{linear_model, small, transitions};
-use hambo::adversary::{DqnConfig, Learning, SearchConfig};
-use hambo::compute::{Device, Kernel};
+use common::{evaluate, linear_model, small, transitions};
+use hambo::adversary::{DqnConfig, LearningConfig, SearchConfig};
 use hambo::data::{Columns, Transitions};
 use hambo::dynamics::{Bnn, BnnConfig, Dynamics};
-use hambo::estimate::{Method, dainf, mean_return};
-use hambo::evaluate::{Question, evaluate};
-use hambo::expression::{Program, Scope};
+use hambo::evaluate::{Budget, EvaluationConfig, Method, Warning, dainf, mean_return};
 use hambo::policy::Policy;
-use hambo::rng::Stream;
 use hambo::rollout::{Propagation, Returns, Setting, rollout};
+use hambo::run::Run;
 use hambo::task::{Initial, Task};
+use hambo_engine::backend::{Device, SteinKernel};
+use hambo_engine::expression::{Program, Scope};
+use hambo_engine::rng::Stream;
 
 /// No noise that could be seen.
 const STILL: f32 = -100.0;
@@ -25,14 +25,9 @@ const ALL: [Propagation; 4] =
 fn task(reward: &str, termination: Option<&str>, bound: f32) -> Task {
     let program = |text: &str| Program::parse(&[text], 2, 2, Scope::REWARD).unwrap();
     Task {
-        name: "test".to_owned(),
-        state_dim: 2,
-        action_dim: 2,
-        action_low: vec![-bound; 2],
-        action_high: vec![bound; 2],
-        reward: program(reward),
         termination: termination.map(program),
         initial: Initial::Fixed(vec![4.0, -2.0]),
+        ..Task::new("test", [2, 2], reward).unwrap().with_action_bounds(-bound, bound)
     }
 }
 
@@ -53,7 +48,7 @@ fn roll(
     let device = Device::cpu(Some(2)).unwrap();
     let policy = proportional(gain);
     let setting = Setting { task, policy: &policy, horizon, discount };
-    rollout(&device, model, &setting, propagation, starts, Stream::new(1), &())
+    rollout(&device, model, &setting, propagation, starts, Stream::new(1), &Run::default()).unwrap()
 }
 
 fn data() -> Transitions {
@@ -78,7 +73,8 @@ fn returns_are_those_of_the_closed_form() {
     for discount in [1.0, 0.9] {
         let setting = (6, discount);
         // a = −0.4 s, so that member k takes s to (1 − 0.4 gₖ) s.
-        let each = roll(&model, &linear, "0.4", Propagation::EachMember, setting, &[4.0, -2.0, 1.0, 0.0]);
+        let each =
+            roll(&model, &linear, "0.4", Propagation::EachMember, setting, &[4.0, -2.0, 1.0, 0.0]);
         for (k, &g) in gains.iter().enumerate() {
             for (start, s) in [4.0, 1.0].into_iter().enumerate() {
                 let expected = geometric(s, 0.4 * f64::from(g), 6, discount);
@@ -95,7 +91,12 @@ fn returns_are_those_of_the_closed_form() {
     let model = linear_model(&device, &[1.0], STILL);
     for propagation in ALL {
         let returns = roll(&model, &bounded, "0.5", propagation, (2, 1.0), &[4.0, 9.0]);
-        assert_close(returns.values[0].into(), (4.0 - 1.0 + 3.0) + (3.0 - 1.0 + 2.0), 1e-5, "bounded");
+        assert_close(
+            returns.values[0].into(),
+            (4.0 - 1.0 + 3.0) + (3.0 - 1.0 + 2.0),
+            1e-5,
+            "bounded",
+        );
     }
 }
 
@@ -115,8 +116,14 @@ fn noise_enters_as_each_propagation_says() {
         let (r, mixed) = (returns(propagation, 1), (0.25 + noise * noise).sqrt());
         let m = mean_return(&r);
         assert_close(m.value, 1.0, 4.0 * m.std_error, "the mixture's mean");
-        assert_close(m.std_error * (n as f64).sqrt(), mixed, 0.02 * mixed, "the mixture's deviation");
-        let fourth = r.values.iter().map(|&v| ((f64::from(v) - m.value) / mixed).powi(4)).sum::<f64>();
+        assert_close(
+            m.std_error * (n as f64).sqrt(),
+            mixed,
+            0.02 * mixed,
+            "the mixture's deviation",
+        );
+        let fourth =
+            r.values.iter().map(|&v| ((f64::from(v) - m.value) / mixed).powi(4)).sum::<f64>();
         // 3 for one Gaussian; the mixture of two has (b⁴ + 6b²ν² + 3ν⁴) / (b² + ν²)² with b = 0.5.
         let mixture = (0.0625 + 1.5 * noise.powi(2) + 3.0 * noise.powi(4)) / mixed.powi(4);
         let expected = if matches!(propagation, Propagation::Moments) { 3.0 } else { mixture };
@@ -132,7 +139,10 @@ fn noise_enters_as_each_propagation_says() {
     let difference = |l: usize| each.values[l] - each.values[n + l];
     assert!((0..n).all(|l| (difference(l) - 1.0).abs() < 1e-5), "all members see the same noise");
     let first = f64::from(each.values[0]);
-    assert!(each.values[..n].iter().any(|&v| (f64::from(v) - first).abs() > 0.1), "rows see different noise");
+    assert!(
+        each.values[..n].iter().any(|&v| (f64::from(v) - first).abs() > 0.1),
+        "rows see different noise"
+    );
 
     // E of the return under TSinf is the mean over the members.
     let each = returns(Propagation::EachMember, 5);
@@ -140,10 +150,16 @@ fn noise_enters_as_each_propagation_says() {
     let sampled = mean_return(&each.one_member_each(2));
     assert_close(sampled.value, 0.5 * (members[0] + members[1]), 4.0 * sampled.std_error, "TSinf");
     let exact = [0.75f64, 0.25].map(|c| (1..=5).map(|t| 2.0 * c.powi(t)).sum::<f64>());
-    assert_close(sampled.value, 0.5 * (exact[0] + exact[1]), 4.0 * sampled.std_error, "TSinf, exactly");
+    assert_close(
+        sampled.value,
+        0.5 * (exact[0] + exact[1]),
+        4.0 * sampled.std_error,
+        "TSinf, exactly",
+    );
     // Without noise and with as many rows for every member, exactly so.
     let still = linear_model(&device, &gains, STILL);
-    let each = roll(&still, &task("s[0]", None, 9.0), "0.5", Propagation::EachMember, (5, 1.0), &starts);
+    let each =
+        roll(&still, &task("s[0]", None, 9.0), "0.5", Propagation::EachMember, (5, 1.0), &starts);
     let members: Vec<f64> = (0..2).map(|k| mean_return(&each.of_member(k, 2)).value).collect();
     let sampled = mean_return(&each.one_member_each(2)).value;
     assert_close(sampled, 0.5 * (members[0] + members[1]), 1e-6, "TSinf without noise");
@@ -184,7 +200,8 @@ fn a_diverged_rollout_is_worth_nothing_and_never_nan() {
             assert_eq!((values[0], diverged[0]), (f32::NEG_INFINITY, true));
         }
         // So it is where a reward overflows with the state, is not defined, or adds up to more than a number can hold.
-        let lost = [("-s[0]^2", "-1e30"), ("s[0]^2", "-1e30"), ("log(-1 - s[0]^2)", "1"), ("3e38", "0")];
+        let lost =
+            [("-s[0]^2", "-1e30"), ("s[0]^2", "-1e30"), ("log(-1 - s[0]^2)", "1"), ("3e38", "0")];
         for (reward, gain) in lost {
             let task = task(reward, None, f32::INFINITY);
             let r = roll(&model, &task, gain, propagation, (10, 1.0), &[1.0, 0.0]);
@@ -205,9 +222,10 @@ fn dainf_does_not_lose_a_particle_that_diverged() {
         let n = values.len();
         Returns { values: values.to_vec(), diverged: vec![true; n], far: vec![true; n] }
     };
-    let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, 0.05);
+    let budget = Budget::new(0.05).unwrap();
+    let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, budget);
     assert_eq!((e.value, e.lower_bound), (f64::NEG_INFINITY, Some(f64::NEG_INFINITY)));
-    let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, 0.05);
+    let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, budget);
     assert!(e.value < -1e38 && e.lower_bound.unwrap() < e.value && e.std_error.is_finite());
 }
 
@@ -215,7 +233,7 @@ fn dainf_does_not_lose_a_particle_that_diverged() {
 fn a_learned_deterministic_system_gives_its_closed_form_return() {
     let device = Device::cpu(Some(2)).unwrap();
     let data = transitions::<2, 2>(3000, |s, a, _| [s[0] + 0.5 * a[0], 0.9 * s[1] + 0.5 * a[1]]);
-    let config = BnnConfig { kernel: Kernel::Median, ..small(3, 2000) };
+    let config = BnnConfig { kernel: SteinKernel::Median, ..small(3, 2000) };
     let model = common::fit(&device, &data, &config);
     let mut task = task("-(s[0]^2 + s[1]^2)", None, 1.0);
     task.initial = Initial::Fixed(vec![0.8, -0.6]);
@@ -224,10 +242,15 @@ fn a_learned_deterministic_system_gives_its_closed_form_return() {
     let truth: f64 = (0..horizon as i32)
         .map(|t| -(0.64 * 0.25f64.powi(t) + 0.36 * 0.16f64.powi(t)) * discount.powi(t))
         .sum();
-    let question =
-        Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let question = EvaluationConfig {
+        horizon,
+        discount,
+        rollouts: 300,
+        methods: without_search(),
+        ..Default::default()
+    };
     let policy = proportional("1");
-    let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &()).unwrap();
+    let evaluation = evaluate(&device, &data, &model, &task, &policy, &question).unwrap();
     for e in &evaluation.estimates {
         assert_close(e.value, truth, 0.03 * truth.abs(), e.method.name());
         assert_eq!(e.diverged_rollouts, 0);
@@ -266,25 +289,33 @@ fn a_learned_reward_gives_the_closed_form_return() {
     task.initial = Initial::Fixed(vec![0.8, -0.6]);
     let (horizon, discount) = (12, 0.95f64);
     // a = −s: r = 0.5 s₀ − 2 s₁ with s₀ halved and s₁ at 0.4 of itself in every step.
-    let truth: f64 =
-        (0..horizon as i32).map(|t| (0.4 * 0.5f64.powi(t) + 1.2 * 0.4f64.powi(t)) * discount.powi(t)).sum();
-    let question =
-        Question { horizon, discount, rollouts: 300, methods: without_search(), ..Default::default() };
+    let truth: f64 = (0..horizon as i32)
+        .map(|t| (0.4 * 0.5f64.powi(t) + 1.2 * 0.4f64.powi(t)) * discount.powi(t))
+        .sum();
+    let question = EvaluationConfig {
+        horizon,
+        discount,
+        rollouts: 300,
+        methods: without_search(),
+        ..Default::default()
+    };
     let without = common::fit(&device, &data, &small(2, 50));
-    let error = evaluate(&device, &data, &without, &task, &proportional("1"), &question, &()).unwrap_err();
+    let error =
+        evaluate(&device, &data, &without, &task, &proportional("1"), &question).unwrap_err();
     assert!(error.to_string().contains("which this model does not predict"), "{error}");
 
-    let config = BnnConfig { kernel: Kernel::Median, reward: true, ..small(3, 2000) };
+    let config = BnnConfig { kernel: SteinKernel::Median, reward: true, ..small(3, 2000) };
     let model = common::fit(&device, &data, &config);
     assert_eq!((model.layout().observed, model.state_dim(), model.tau().len()), (2, 3, 3));
-    let evaluation = evaluate(&device, &data, &model, &task, &proportional("1"), &question, &()).unwrap();
+    let evaluation =
+        evaluate(&device, &data, &model, &task, &proportional("1"), &question).unwrap();
     for e in &evaluation.estimates {
         assert_close(e.value, truth, 0.05 * truth.abs(), e.method.name());
     }
     let folder = common::Folder::new("learned-reward");
     model.save(&device, &folder.0).unwrap();
     let loaded = Bnn::load(&device, &folder.0).unwrap();
-    let again = evaluate(&device, &data, &loaded, &task, &proportional("1"), &question, &()).unwrap();
+    let again = evaluate(&device, &data, &loaded, &task, &proportional("1"), &question).unwrap();
     assert_eq!(again.estimates, evaluation.estimates, "bit for bit");
 }
 
@@ -293,16 +324,25 @@ fn divergence_is_reported() {
     let device = Device::cpu(Some(2)).unwrap();
     let model = linear_model(&device, &[1.0, 0.5], -1.0);
     let task = task("-1 - abs(s[0]) / (1 + abs(s[0]))", None, f32::INFINITY);
-    let question = Question { horizon: 10, rollouts: 100, methods: without_search(), ..Default::default() };
+    let question = EvaluationConfig {
+        horizon: 10,
+        rollouts: 100,
+        methods: without_search(),
+        ..Default::default()
+    };
     let evaluation =
-        evaluate(&device, &data(), &model, &task, &proportional("-1e30"), &question, &()).unwrap();
+        evaluate(&device, &data(), &model, &task, &proportional("-1e30"), &question).unwrap();
     for e in &evaluation.estimates {
         let all = if e.method == Method::DaInf { 200 } else { 100 };
         assert_eq!(e.diverged_rollouts, all, "{}", e.method.name());
         assert_eq!((e.value, e.std_error), (f64::NEG_INFINITY, f64::INFINITY));
         assert_eq!(e.lower_bound, e.method.is_conservative().then_some(f64::NEG_INFINITY));
         let warning = format!("{}: {all} trajectories left the finite numbers", e.method.name());
-        assert!(evaluation.warnings.iter().any(|w| w.starts_with(&warning)), "{:?}", evaluation.warnings);
+        assert!(
+            evaluation.warnings.iter().any(|w| w.to_string().starts_with(&warning)),
+            "{:?}",
+            evaluation.warnings
+        );
     }
 }
 
@@ -312,20 +352,19 @@ fn with_one_particle_switching_is_the_worst_particle() {
     let model = linear_model(&device, &[0.7], -1.0);
     let task = task("-hypot(s[0], s[1])", None, 1.0);
     let methods = vec![Method::Da1, Method::DaInf];
-    let question = Question { horizon: 10, rollouts: 200, methods, ..Default::default() };
-    let evaluation = evaluate(&device, &data(), &model, &task, &proportional("1"), &question, &()).unwrap();
-    let [da1, dainf] = evaluation.estimates.as_slice() else { panic!("two methods were asked for") };
+    let question = EvaluationConfig { horizon: 10, rollouts: 200, methods, ..Default::default() };
+    let evaluation =
+        evaluate(&device, &data(), &model, &task, &proportional("1"), &question).unwrap();
+    let [da1, dainf] = evaluation.estimates.as_slice() else {
+        panic!("two methods were asked for")
+    };
     assert_eq!(
         (da1.value, da1.std_error, da1.lower_bound),
         (dainf.value, dainf.std_error, dainf.lower_bound)
     );
     assert_eq!(da1.converged, Some(true));
     assert_eq!(evaluation.search_members.unwrap().iterations, 0);
-    assert!(
-        evaluation.warnings.iter().any(|w| w.contains("DA1 was not trained")),
-        "{:?}",
-        evaluation.warnings
-    );
+    assert!(evaluation.warnings.contains(&Warning::NothingToChoose), "{:?}", evaluation.warnings);
 }
 
 #[test]
@@ -334,7 +373,7 @@ fn switching_particles_is_not_above_the_worst_of_them() {
     // One particle goes too far where the other stays behind: the worst is to overshoot again and again.
     let model = linear_model(&device, &[0.2, 1.9], -6.0);
     let task = task("-hypot(s[0], s[1])", None, 1.0);
-    let learning = Learning {
+    let learning = LearningConfig {
         rounds: 2,
         episodes: 250,
         updates: 100,
@@ -342,11 +381,16 @@ fn switching_particles_is_not_above_the_worst_of_them() {
         hidden: vec![16],
         ..Default::default()
     };
-    let search = SearchConfig { dqn: DqnConfig { learning, ..Default::default() }, ..Default::default() };
+    let search =
+        SearchConfig { dqn: DqnConfig { learning, ..Default::default() }, ..Default::default() };
     let methods = vec![Method::Da1, Method::DaInf, Method::Ts1];
-    let question = Question { horizon: 8, rollouts: 400, methods, search, ..Default::default() };
-    let evaluation = evaluate(&device, &data(), &model, &task, &proportional("1"), &question, &()).unwrap();
-    let [da1, dainf, ts1] = evaluation.estimates.as_slice() else { panic!("three methods were asked for") };
+    let question =
+        EvaluationConfig { horizon: 8, rollouts: 400, methods, search, ..Default::default() };
+    let evaluation =
+        evaluate(&device, &data(), &model, &task, &proportional("1"), &question).unwrap();
+    let [da1, dainf, ts1] = evaluation.estimates.as_slice() else {
+        panic!("three methods were asked for")
+    };
     assert!(da1.method.is_conservative() && da1.lower_bound.unwrap() < da1.value);
     assert!(da1.value <= dainf.value + 3.0 * dainf.std_error && dainf.value < ts1.value);
     let report = evaluation.search_members.unwrap();

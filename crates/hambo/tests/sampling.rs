@@ -6,10 +6,10 @@
 mod assets;
 
 use assets::assets;
-use hambo::compute::Device;
-use hambo::envs::{EnvName, simulate};
 use hambo::policy::Policy;
-use hambo::rng::Stream;
+use hambo_engine::backend::Device;
+use hambo_engine::rng::Stream;
+use hambo_envs::{EnvName, Episodes, simulate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,8 @@ struct Case {
 const SAMPLES: usize = 20_000;
 
 fn agent(kind: &str) -> Policy {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/reference/agents/{kind}/agent.zip"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("tests/reference/agents/{kind}/agent.zip"));
     Policy::read(path.to_str().unwrap()).unwrap()
 }
 
@@ -44,8 +45,13 @@ fn samples_have_the_moments_of_stable_baselines3() {
         noise.draw(&device, Stream::new(3), &device.counter());
         for (i, observation) in case.observations.iter().enumerate() {
             let mut actions = device.zeros(SAMPLES * dims);
-            policy.draw(&device, &device.upload(&observation.repeat(SAMPLES)), &noise, &mut actions);
-            let actions = device.download(&actions);
+            policy.sample(
+                &device,
+                &device.upload(&observation.repeat(SAMPLES)),
+                &noise,
+                &mut actions,
+            );
+            let actions = device.download(&actions).unwrap();
             for c in 0..dims {
                 let column = || actions.iter().skip(c).step_by(dims).map(|&a| f64::from(a));
                 let n = SAMPLES as f64;
@@ -53,7 +59,10 @@ fn samples_have_the_moments_of_stable_baselines3() {
                 let std = (column().map(|a| (a - mean).powi(2)).sum::<f64>() / n).sqrt();
                 let (theirs, their_std) = (f64::from(case.means[i][c]), f64::from(case.stds[i][c]));
                 let tolerance = 5.0 * their_std * (2.0 / n).sqrt() + 1e-6;
-                assert!((mean - theirs).abs() < tolerance, "{kind} {i} {c}: mean {mean} and {theirs}");
+                assert!(
+                    (mean - theirs).abs() < tolerance,
+                    "{kind} {i} {c}: mean {mean} and {theirs}"
+                );
                 assert!(
                     (std - their_std).abs() < 1.5 * tolerance,
                     "{kind} {i} {c}: std {std} and {their_std}"
@@ -67,11 +76,15 @@ fn samples_have_the_moments_of_stable_baselines3() {
 fn densities_are_those_of_stable_baselines3() {
     let device = Device::cpu(Some(2)).unwrap();
     for (kind, case) in cases() {
-        let ours =
-            agent(&kind).log_densities(&device, &case.observations.concat(), &case.actions.concat()).unwrap();
+        let ours = agent(&kind)
+            .log_densities(&device, &case.observations.concat(), &case.actions.concat())
+            .unwrap();
         for (ours, theirs) in ours.iter().zip(&case.log_probs) {
             // Stable-Baselines3 adds 10⁻⁶ to 1 − tanh², and computes in f32.
-            assert!((ours - theirs).abs() < 2e-4 * (1.0 + theirs.abs()), "{kind}: {ours} and {theirs}");
+            assert!(
+                (ours - theirs).abs() < 2e-4 * (1.0 + theirs.abs()),
+                "{kind}: {ours} and {theirs}"
+            );
         }
     }
 }
@@ -83,11 +96,13 @@ fn densities_are_those_that_d4rl_logged() {
     let path = assets.join("d4rl/hopper_medium-v2.hdf5");
     let file = rust_hdf5::H5File::open(&path).unwrap();
     let read = |name: &str| file.dataset(name).unwrap().read_numeric_as::<f32>().unwrap();
-    let (states, actions, logged) = (read("observations"), read("actions"), read("infos/action_log_probs"));
+    let (states, actions, logged) =
+        (read("observations"), read("actions"), read("infos/action_log_probs"));
     let device = Device::cpu(Some(2)).unwrap();
     let policy = Policy::read(path.to_str().unwrap()).unwrap();
     let ours = policy.log_densities(&device, &states, &actions).unwrap();
-    let mut errors: Vec<f64> = ours.iter().zip(&logged).map(|(a, b)| (a - f64::from(*b)).abs()).collect();
+    let mut errors: Vec<f64> =
+        ours.iter().zip(&logged).map(|(a, b)| (a - f64::from(*b)).abs()).collect();
     errors.sort_by(f64::total_cmp);
     let median = errors[errors.len() / 2];
     println!("median error of {} log-densities: {median:.1e}", errors.len());
@@ -99,8 +114,8 @@ fn saved_policies_sample_the_same() {
     let device = Device::cpu(Some(1)).unwrap();
     for kind in cases().keys() {
         let policy = agent(kind);
-        let path =
-            std::env::temp_dir().join(format!("hambo-sampling-{}-{kind}.safetensors", std::process::id()));
+        let path = std::env::temp_dir()
+            .join(format!("hambo-sampling-{}-{kind}.safetensors", std::process::id()));
         policy.save(&path).unwrap();
         let copy = Policy::read(path.to_str().unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -109,14 +124,14 @@ fn saved_policies_sample_the_same() {
             let mut noise = policy.noise(&device, 5, 1);
             noise.draw(&device, Stream::new(3), &device.counter());
             let mut actions = device.zeros(5 * policy.action_dim());
-            policy.draw(&device, &device.upload(&[0.3; 15]), &noise, &mut actions);
-            device.download(&actions)
+            policy.sample(&device, &device.upload(&[0.3; 15]), &noise, &mut actions);
+            device.download(&actions).unwrap()
         };
         assert_eq!(act(&copy), act(&policy), "{kind}");
     }
 }
 
-/// Noise on top has the deviation asked for, groups of rows draw the same, and steps differ.
+/// Noise on top has the requested standard deviation, groups of rows share it, and steps differ.
 #[test]
 fn extra_noise_is_what_was_asked_for() {
     let device = Device::cpu(Some(1)).unwrap();
@@ -125,15 +140,20 @@ fn extra_noise_is_what_was_asked_for() {
     let rows = 40_000;
     let mut noise = policy.noise(&device, rows, 2);
     let mut time = device.counter();
-    let mut draw = |time: &_| {
+    let mut sample = |time: &_| {
         noise.draw(&device, Stream::new(3), time);
         let mut actions = device.zeros(rows);
-        policy.draw(&device, &device.upload(&[-1.0, 0.0, 0.0].repeat(rows)), &noise, &mut actions);
-        device.download(&actions)
+        policy.sample(
+            &device,
+            &device.upload(&[-1.0, 0.0, 0.0].repeat(rows)),
+            &noise,
+            &mut actions,
+        );
+        device.download(&actions).unwrap()
     };
-    let first = draw(&time);
+    let first = sample(&time);
     device.advance(&mut time);
-    let second = draw(&time);
+    let second = sample(&time);
     let std = (first.iter().map(|a| f64::from(*a).powi(2)).sum::<f64>() / rows as f64).sqrt();
     assert!((std - 0.25).abs() < 0.005, "{std}");
     assert_eq!(first[..rows / 2], first[rows / 2..]);
@@ -150,8 +170,10 @@ fn extra_noise_is_what_was_asked_for() {
 fn simulated_returns_feel_the_noise() {
     let device = Device::cpu(Some(2)).unwrap();
     let mean = |policy: &Policy, seed: u64| {
+        let episodes =
+            Episodes { horizon: 200, count: 200, discount: 1.0, stream: Stream::new(seed) };
         let returns =
-            simulate(&device, EnvName::Pendulum, policy, 200, 200, 1.0, Stream::new(seed), &()).unwrap();
+            simulate(&device, &EnvName::Pendulum.spec().unwrap(), policy, &episodes, &()).unwrap();
         returns.values.iter().sum::<f64>() / returns.values.len() as f64
     };
     let calm = Policy::read("builtin:swing-up").unwrap();

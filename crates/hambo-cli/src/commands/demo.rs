@@ -1,19 +1,19 @@
 //! `hambo demo`: the paper's PointSafety, from data to verdict.
 
-use super::describe::{Told, command_line, warnings_of_several};
 use super::{Outcome, SCHEMA, device};
-use crate::arguments::Demo;
+use crate::args::Demo;
 use crate::folder::Folder;
-use crate::output::{Bars, number, print, table};
-use hambo::adversary::{Beta, SearchConfig};
-use hambo::dynamics::{BnnConfig, Target};
-use hambo::envs::{Behaviour, EnvName, Truth, collect, simulate};
-use hambo::estimate::Method;
-use hambo::evaluate::{Question, evaluate, fit};
-use hambo::policy::Policy;
-use hambo::report::Page;
-use hambo::rng::Stream;
-use hambo::task::Declaration;
+use crate::output::{Bars, command_line, number, print, table};
+use hambo::adversary::SearchConfig;
+use hambo::confidence::Beta;
+use hambo::dynamics::{BnnConfig, ModelConfig, Target};
+use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Truth, Warning};
+use hambo::report::{Answer, html, warnings_of_several};
+use hambo::run::Run;
+use hambo::task::TaskSpec;
+use hambo::{Logs, Policy};
+use hambo_engine::rng::Stream;
+use hambo_envs::{Behavior, Collection, EnvName, Episodes, collect, simulate};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,80 +37,73 @@ pub fn run(arguments: &Demo) -> Outcome {
     let out = Folder::prepare(&arguments.out)?;
     let bars = Bars::default();
     let stream = Stream::new(arguments.seed);
-    let task = ENV.task()?;
-    let behaviour = Behaviour { policy: Policy::read(SAFE)?, noise: NOISE };
-    let data = collect(
-        &device,
-        ENV,
-        &[behaviour],
-        ENV.time_limit(),
-        TRANSITIONS,
-        stream.child("collection"),
-        &bars,
-    )?;
+    let env = ENV.spec()?;
+    let horizon = env.time_limit;
+    let behavior = Behavior { policy: Policy::read(SAFE)?, noise: NOISE };
+    let collection = Collection { steps: TRANSITIONS, horizon, stream: stream.child("collection") };
+    let logs = Logs::from(collect(&device, &env, &[behavior], &collection, &bars)?);
 
-    let question = Question {
-        horizon: ENV.time_limit(),
+    let networks = BnnConfig {
+        steps: STEPS,
+        target: TARGET,
+        variance_weight: Some(0.0),
+        ..BnnConfig::default()
+    };
+    let config = EvaluationConfig {
+        horizon,
+        threshold: Some(THRESHOLD),
         rollouts: ROLLOUTS,
         seed: arguments.seed,
+        model: ModelConfig::Bnn(networks),
         beta: Beta::Conformal,
-        explain: true,
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
-        ..Question::default()
+        explain: true,
+        ..EvaluationConfig::default()
     };
-    let config =
-        BnnConfig { steps: STEPS, target: TARGET, variance_weight: Some(0.0), ..BnnConfig::default() };
-    let model = device.run(|| fit(&device, &data, &config, &question, &bars))?;
+    let mut task = TaskSpec::default().resolve(&logs.transitions, Some(env.task.clone()))?;
+    task.notes.clear(); // the data are its own
+    let builder = Evaluator::builder(logs, task, config).device(device.clone());
+    let evaluator = builder.run(Run::new(&bars, None)).fit()?;
 
-    let declared = Declaration::default().resolve(&data, Some(task.clone()))?.declared;
-    let (mut rows, mut results, mut notes, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut results, mut notes, mut files) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (spec, page) in [(UNSAFE, "report.html"), (SAFE, "safe.html")] {
         let policy = Policy::read(spec)?;
         // Start and dynamics are deterministic: two episodes are as good as a thousand.
-        let found = simulate(&device, ENV, &policy, question.horizon, 2, 1.0, stream, &bars)?;
-        let truth = Truth::from(&found).value;
-        let evaluation = evaluate(&device, &data, &model, &task, &policy, &question, &bars)?;
-        for e in &evaluation.estimates {
+        let episodes = Episodes { horizon, count: 2, discount: 1.0, stream };
+        let truth = Truth::from(&simulate(&device, &env, &policy, &episodes, &bars)?);
+        let mut answer = evaluator.evaluate(&policy)?;
+        for e in &answer.estimates {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
             let bound = e.lower_bound.map_or("–".to_owned(), number);
             let name = if e.method == Method::ALL[0] { spec } else { "" };
             let safe = e.lower_bound.unwrap_or(e.value) >= THRESHOLD;
             let verdict = if safe { "safe" } else { "UNSAFE" };
-            let numbers = [number(truth), number(e.value), bound, verdict.to_owned()];
+            let numbers = [number(truth.value), number(e.value), bound, verdict.to_owned()];
             rows.push(
-                [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()].concat(),
+                [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()]
+                    .concat(),
             );
         }
-        let told = Told {
-            device: &device,
-            question: &question,
-            task: &task,
-            declared: &declared,
-            env: Some(ENV.name()),
-            data: &data,
-            sha256: None,
-            policy: &policy,
-            acting: None,
-            evaluation: &evaluation,
-            model: &model,
-            truth: Some(&Truth::from(&found)),
-            threshold: Some(THRESHOLD),
-            curves: None,
-            seconds: start.elapsed().as_secs_f64(),
-        };
-        let (result, why) = (told.result()?, evaluation.why.as_ref());
-        let html = Page { result: &result, why, curves: None, command: &command_line() }.html();
-        files.push((out.path().join(page), html.into_bytes()));
-        results.push(json!({"policy": spec, "truth": truth, "estimates": evaluation.estimates, "summary": result["summary"]}));
-        notes.push((spec, evaluation.warnings));
+        let value = truth.value;
+        answer.truth = Some(truth);
+        answer.setup.command = command_line();
+        answer.setup.seconds = start.elapsed().as_secs_f64();
+        files.push((out.path().join(page), html(&answer).into_bytes()));
+        let Answer { estimates, summary, warnings, .. } = answer;
+        results.push(
+            json!({"policy": spec, "truth": value, "estimates": estimates, "summary": summary}),
+        );
+        notes.push((spec, warnings));
     }
-    let each: Vec<(&str, &[String])> = notes.iter().map(|(spec, notes)| (*spec, notes.as_slice())).collect();
+    let each: Vec<(&str, &[Warning])> =
+        notes.iter().map(|(spec, notes)| (*spec, notes.as_slice())).collect();
     let notes = warnings_of_several(&each);
     out.write(&files)?;
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let result = json!({
-            "schema": SCHEMA, "task": task.name, "transitions": TRANSITIONS, "threshold": THRESHOLD, "policies": results,
+            "schema": SCHEMA, "task": env.task.name, "transitions": TRANSITIONS, "threshold": THRESHOLD, "policies": results,
             "warnings": notes, "seed": arguments.seed, "seconds": seconds,
         });
         print(&result.to_string())?;

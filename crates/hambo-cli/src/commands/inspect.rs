@@ -1,35 +1,39 @@
 //! `hambo inspect`
 
 use super::{Outcome, SCHEMA, device};
-use crate::arguments::Inspect;
+use crate::args::Inspect;
 use crate::output::{number, print, table};
 use hambo::Error;
 use hambo::data::{
-    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe, digest,
-    locate, survey,
+    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe,
+    digest, locate, survey,
 };
-use hambo::files::sha256;
 use hambo::policy::{Coverage, Description, Policy, coverage};
-use hambo::rng::Stream;
+use hambo_engine::files::sha256;
+use hambo_engine::rng::Stream;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Share of pairs covered below which a policy is far from the data: of the policy that made them it is 95 %.
+/// Share of covered pairs below which a policy is far from the data: for the policy that made them it is 95 %.
 const LITTLE: f64 = 0.8;
 
 pub fn run(arguments: &Inspect) -> Outcome {
     let Some(first) = arguments.paths.first() else {
-        return Err(Error::Data("no file is named".into()).into());
+        return Err(Error::Data("no file was given".into()).into());
     };
     let text = first.to_string_lossy();
-    let options =
-        ReadOptions { columns: ColumnNames::parse(&arguments.columns.columns)?, ..ReadOptions::default() };
-    // A file that is no data may be a policy; of one that is neither, what is wrong with it as what it seems to be is told.
+    let options = ReadOptions {
+        columns: ColumnNames::parse(&arguments.columns.columns)?,
+        ..ReadOptions::default()
+    };
+    // A file that holds no data may be a policy; if it is neither, the error is about what it seems to be.
     let single = arguments.paths.len() == 1;
     let (data, policy) = match read_data(&arguments.paths, &options) {
-        Ok(data) if data.survey.format == Format::D4rl && single => (Some(data), Policy::read(&text).ok()),
+        Ok(data) if data.survey.format == Format::D4rl && single => {
+            (Some(data), Policy::read(&text).ok())
+        }
         Ok(data) => (Some(data), None),
         Err(as_data) if !single => return Err(as_data.into()),
         Err(as_data) => match Policy::read(&text) {
@@ -40,13 +44,20 @@ pub fn run(arguments: &Inspect) -> Outcome {
     let covered = match (&arguments.policy, &data) {
         (None, _) => None,
         (Some(_), None) => {
-            return Err(Error::Mismatch(format!("{text} is no data: --policy goes with data")).into());
+            return Err(Error::Mismatch(format!(
+                "{text} holds no data: --policy is compared with data"
+            ))
+            .into());
         }
         (Some(spec), Some(data)) => {
             let policy = Policy::read(spec)?;
-            let known = data.survey.usable.as_ref().map_err(|problem| Error::Data(problem.clone()))?;
+            let known =
+                data.survey.usable.as_ref().map_err(|problem| Error::Data(problem.clone()))?;
             let stream = Stream::new(0).child("inspection");
-            Some((policy.spec.clone(), coverage(&device(&arguments.machine)?, &policy, known, stream)?))
+            Some((
+                policy.spec.clone(),
+                coverage(&device(&arguments.machine)?, &policy, known, stream)?,
+            ))
         }
     };
     if arguments.json {
@@ -77,7 +88,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether somebody who names this means a policy.
+/// Whether a user who gives this name means a policy.
 fn is_policy(text: &str) -> bool {
     text.starts_with("builtin:")
         || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
@@ -141,7 +152,9 @@ impl Data {
 
     fn lines(&self, paths: &[PathBuf]) -> hambo::Result<Vec<String>> {
         let Data { survey, fields, attributes } = self;
-        let range = |r: &Range| format!("{} (mean), {} to {}", number(r.mean), number(r.min), number(r.max));
+        let range = |r: &Range| {
+            format!("{} (mean), {} to {}", number(r.mean), number(r.min), number(r.max))
+        };
         let mut lines = vec![format!(
             "{}: {} transitions, states of {}, actions of {} dimensions",
             title(paths),
@@ -177,11 +190,13 @@ impl Data {
         lines.extend(survey.notes.iter().map(|n| format!("note: {n}")));
         if survey.single_step_episodes > 0 {
             lines.push(format!(
-                "note: {} episodes are a single transition long: nothing follows from them about what comes next",
+                "note: {} episodes have a single transition: they say nothing about what follows a step",
                 survey.single_step_episodes
             ));
         }
-        lines.extend(survey.usable.as_ref().err().map(|p| format!("problem: it cannot be used: {p}")));
+        lines.extend(
+            survey.usable.as_ref().err().map(|p| format!("problem: the data cannot be used: {p}")),
+        );
         Ok(lines)
     }
 }
@@ -208,7 +223,8 @@ fn policy_json(policy: &Policy, text: &str) -> hambo::Result<Value> {
 }
 
 fn policy_lines(policy: &Policy, text: &str, beside_data: bool) -> hambo::Result<Vec<String>> {
-    let Description { kind, layers, activation, parameters, normalised_to, output, .. } = policy.describe();
+    let Description { kind, layers, activation, parameters, normalized_to, output, .. } =
+        policy.describe();
     let Description { action_low, action_high, distribution, expressions, .. } = policy.describe();
     let title = if beside_data { "policy in it".to_owned() } else { policy.spec.clone() };
     let mut lines = vec![format!(
@@ -218,9 +234,14 @@ fn policy_lines(policy: &Policy, text: &str, beside_data: bool) -> hambo::Result
     )];
     if let Some(activation) = activation {
         let widths: Vec<String> = layers.iter().map(usize::to_string).collect();
-        lines.push(format!("layers       {}, {activation}, {parameters} parameters", widths.join(" → ")));
-        lines.push(match normalised_to {
-            Some(limit) if limit.is_finite() => format!("observations normalised, within ± {limit}"),
+        lines.push(format!(
+            "layers       {}, {activation}, {parameters} parameters",
+            widths.join(" → ")
+        ));
+        lines.push(match normalized_to {
+            Some(limit) if limit.is_finite() => {
+                format!("observations normalised, within ± {limit}")
+            }
             Some(_) => "observations normalised".to_owned(),
             None => "observations as they are".to_owned(),
         });
@@ -270,19 +291,28 @@ fn coverage_lines(spec: &str, c: &Coverage) -> Vec<String> {
     }
     if c.covered < LITTLE {
         lines.push(
-            "note: where it is not covered a bound is an extrapolation: log episodes in which such actions are tried"
+            "note: a bound extrapolates where the policy is not covered: log episodes in which such actions are tried"
                 .to_owned(),
         );
     }
     let rows: Vec<Vec<String>> = (0..c.action_difference.len())
         .map(|i| {
             let outside = format!("{:.1} %", 100.0 * c.outside_range[i]);
-            vec![format!("action {i}"), String::new(), format!("{:.3}", c.action_difference[i]), outside]
+            vec![
+                format!("action {i}"),
+                String::new(),
+                format!("{:.3}", c.action_difference[i]),
+                outside,
+            ]
         })
         .collect();
-    lines.push(table(&["", "", "difference to the logged action (rms)", "outside the logged range"], &rows));
+    lines.push(table(
+        &["", "", "difference to the logged action (rms)", "outside the logged range"],
+        &rows,
+    ));
     lines.extend(
-        c.log_density.map(|d| format!("density      ln π(a | s) of logged actions is {d:.3} (mean)")),
+        c.log_density
+            .map(|d| format!("density      ln π(a | s) of logged actions is {d:.3} (mean)")),
     );
     lines
 }

@@ -2,35 +2,35 @@
 
 mod collect;
 mod demo;
-mod describe;
 mod evaluate;
 mod inspect;
+mod prepare;
 mod rank;
 mod reproduce;
+mod resume;
 mod returns;
 mod selftest;
 mod train;
 mod truth;
-mod unfinished;
 
-use crate::arguments::{Acting, Command, DeviceName, Machine};
-use hambo::compute::Device;
+pub use prepare::Prepared;
+
+use crate::args::{Acting, Command, DeviceName, Machine};
 use hambo::policy::Policy;
+use hambo::report::SCHEMA;
+use hambo_engine::backend::Device;
 use std::error::Error;
 use std::process::ExitCode;
 
 /// Any error, with its message for the user.
 pub type Outcome = Result<ExitCode, Box<dyn Error>>;
 
-/// The layout of all JSON output.
-const SCHEMA: &str = "hambo/1";
-
 /// Does what was asked.
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Evaluate(arguments) => unfinished::with_place(evaluate::run(&arguments), &arguments),
-        Command::Rank(arguments) => unfinished::with_place(rank::run(&arguments), &arguments),
+        Command::Evaluate(arguments) => resume::with_place(evaluate::run(&arguments), &arguments),
+        Command::Rank(arguments) => resume::with_place(rank::run(&arguments), &arguments),
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
@@ -47,7 +47,7 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
         DeviceName::Auto => Device::cuda().or_else(|problem| {
             let device = Device::cpu(machine.threads)?;
             if Device::has_gpu() {
-                eprintln!("the GPU cannot be used, {} is: {problem}", device.name());
+                eprintln!("the GPU cannot be used, so {} is used: {problem}", device.name());
             }
             Ok(device)
         }),
@@ -60,7 +60,7 @@ fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
     if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }
 
-/// For work that is mostly done on the processor (a simulator, a Gaussian process): there, unless a GPU was asked for by name.
+/// The CPU unless a GPU is asked for by name, for work that is mostly done there: a simulator, a Gaussian process.
 fn host_device(machine: &Machine) -> hambo::Result<Device> {
     match machine.device {
         DeviceName::Auto | DeviceName::Cpu => Device::cpu(machine.threads),

@@ -1,42 +1,26 @@
 //! `hambo return`
 
 use super::{Outcome, SCHEMA, host_device, policy};
-use crate::arguments::Return;
+use crate::args::Return;
 use crate::output::{Bars, number, print};
-use hambo::Error;
-use hambo::envs::{EnvName, simulate};
-use hambo::rng::Stream;
 use hambo::stats::Mean;
+use hambo_engine::rng::Stream;
+use hambo_envs::{EnvName, Episodes, simulate};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// All returns are kept in memory.
-const MOST_EPISODES: usize = 100_000_000;
-
 pub fn run(arguments: &Return) -> Outcome {
-    if arguments.horizon == 0 {
-        return Err(Error::setting("horizon", 0, "at least 1 step").into());
-    }
-    if !(2..=MOST_EPISODES).contains(&arguments.episodes) {
-        let expected = format!("at least 2, for a standard error, and at most {MOST_EPISODES}");
-        return Err(Error::setting("episodes", arguments.episodes, expected).into());
-    }
-    if !(arguments.discount > 0.0 && arguments.discount <= 1.0) {
-        return Err(Error::setting("discount", arguments.discount, "a number in (0, 1]").into());
-    }
-    let env: EnvName = arguments.env.parse()?;
+    let episodes = Episodes {
+        horizon: arguments.horizon,
+        count: arguments.episodes,
+        discount: arguments.discount,
+        stream: Stream::new(arguments.seed).child("simulation"),
+    };
+    episodes.validate()?;
+    let env = arguments.env.parse::<EnvName>()?.spec()?;
     let policy = policy(&arguments.policy, &arguments.acting)?;
     let device = host_device(&arguments.machine)?;
-    let found = simulate(
-        &device,
-        env,
-        &policy,
-        arguments.horizon,
-        arguments.episodes,
-        arguments.discount,
-        Stream::new(arguments.seed).child("simulation"),
-        &Bars::default(),
-    )?;
+    let found = simulate(&device, &env, &policy, &episodes, &Bars::default())?;
     let returns = &found.values;
     let mean = Mean::of(returns.iter().copied());
     let (min, max) =
@@ -45,7 +29,7 @@ pub fn run(arguments: &Return) -> Outcome {
     if arguments.json {
         let result = json!({
             "schema": SCHEMA,
-            "env": env.name(),
+            "env": env.name,
             "policy": policy.spec,
             "stochastic": arguments.acting.stochastic,
             "policy_noise": arguments.acting.policy_noise,
@@ -65,7 +49,7 @@ pub fn run(arguments: &Return) -> Outcome {
         print(&format!(
             "{} on {}, horizon {}: {} ± {} over {} episodes (each {} ± {}, from {} to {})",
             policy.spec,
-            env.name(),
+            env.name,
             arguments.horizon,
             number(mean.value),
             number(mean.std_error),
@@ -77,7 +61,7 @@ pub fn run(arguments: &Return) -> Outcome {
         ))?;
         if found.diverged > 0 {
             print(&format!(
-                "note: in {} episodes the simulator broke down; they count what they had earned till then",
+                "note: in {} episodes the simulator broke down; their returns are what they had earned until then",
                 found.diverged
             ))?;
         }

@@ -1,18 +1,18 @@
 //! `hambo train`
 
 use super::{Outcome, SCHEMA, host_device};
-use crate::arguments::Train;
+use crate::args::Train;
 use crate::output::{Bars, number, print, table};
-use hambo::envs::EnvName;
-use hambo::rl::SacUpdate;
-use hambo::train::{TrainConfig, train};
+use hambo_engine::rl::SacUpdate;
+use hambo_envs::EnvName;
+use hambo_envs::train::{TrainConfig, train};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub fn run(arguments: &Train) -> Outcome {
     let start = Instant::now();
-    let env: EnvName = arguments.env.parse()?;
+    let env = arguments.env.parse::<EnvName>()?.spec()?;
     let config = TrainConfig {
         update: SacUpdate {
             hidden: arguments.hidden.clone(),
@@ -30,12 +30,12 @@ pub fn run(arguments: &Train) -> Outcome {
         ..TrainConfig::default()
     };
     let device = host_device(&arguments.machine)?;
-    let trained = train(&device, env, arguments.steps, &config, &arguments.out, &Bars::default())?;
+    let trained = train(&device, &env, arguments.steps, &config, &arguments.out, &Bars::default())?;
     let seconds = start.elapsed().as_secs_f64();
     let rate = (arguments.steps - trained.resumed_at) as f64 / seconds;
     if arguments.json {
         let result = json!({
-            "schema": SCHEMA, "env": env.name(), "out": arguments.out, "steps": arguments.steps,
+            "schema": SCHEMA, "env": env.name, "out": arguments.out, "steps": arguments.steps,
             "resumed_at": trained.resumed_at, "curve": trained.curve, "config": config,
             "steps_per_second": rate, "seconds": seconds,
         });
@@ -51,11 +51,11 @@ pub fn run(arguments: &Train) -> Outcome {
     let header = ["policy", "step", "return", "std error", "entropy"];
     let from = match trained.resumed_at {
         0 => String::new(),
-        step => format!(", taken up at step {step}"),
+        step => format!(", resumed at step {step}"),
     };
     print(&format!(
         "{} in {}{from}: {rate:.0} steps a second\n\n{}",
-        env.name(),
+        env.name,
         arguments.out.display(),
         table(&header, &rows.collect::<Vec<_>>())
     ))?;

@@ -1,24 +1,25 @@
-//! The true return, where there is a simulator.
+//! The true return, if there is a simulator.
 
 use super::host_device;
-use crate::arguments::Machine;
-use hambo::envs::{EnvName, Truth, simulate};
-use hambo::evaluate::Question;
+use crate::args::Machine;
+use hambo::evaluate::EvaluationConfig;
+use hambo::evaluate::Truth;
 use hambo::policy::Policy;
-use hambo::progress::Progress;
-use hambo::rng::Stream;
+use hambo::run::Observer;
 use hambo::{Error, Result};
+use hambo_engine::rng::Stream;
+use hambo_envs::{EnvName, EnvSpec, Episodes, simulate};
 
 /// Simulated episodes at the most.
 const MOST_EPISODES: usize = 100_000_000;
 
 /// The environment in which the true return is to be measured.
 pub struct Simulator {
-    env: EnvName,
+    env: EnvSpec,
     episodes: usize,
 }
 
-/// An error where the truth is asked for and there is no simulator.
+/// An error if the truth is asked for and there is no simulator.
 pub fn simulator(episodes: Option<usize>, env: Option<&str>) -> Result<Option<Simulator>> {
     let Some(episodes) = episodes else { return Ok(None) };
     if !(2..=MOST_EPISODES).contains(&episodes) {
@@ -29,22 +30,26 @@ pub fn simulator(episodes: Option<usize>, env: Option<&str>) -> Result<Option<Si
         let expected = "no such setting without an environment (--env) to simulate";
         return Err(Error::setting("truth-episodes", episodes, expected));
     };
-    Ok(Some(Simulator { env: env.parse()?, episodes }))
+    Ok(Some(Simulator { env: env.parse::<EnvName>()?.spec()?, episodes }))
 }
 
 impl Simulator {
-    /// The mean return of the policy, from seeds that `hambo return` uses, too.
+    /// The mean return of the policy, with the random numbers of `hambo return`.
     pub fn truth(
         &self,
         machine: &Machine,
         policy: &Policy,
-        question: &Question,
-        progress: &dyn Progress,
+        question: &EvaluationConfig,
+        progress: &dyn Observer,
     ) -> Result<Truth> {
         let device = host_device(machine)?;
-        let stream = Stream::new(question.seed).child("simulation");
-        let (horizon, discount) = (question.horizon, question.discount);
-        let found = simulate(&device, self.env, policy, horizon, self.episodes, discount, stream, progress)?;
+        let episodes = Episodes {
+            horizon: question.horizon,
+            count: self.episodes,
+            discount: question.discount,
+            stream: Stream::new(question.seed).child("simulation"),
+        };
+        let found = simulate(&device, &self.env, policy, &episodes, progress)?;
         Ok(Truth::from(&found))
     }
 }

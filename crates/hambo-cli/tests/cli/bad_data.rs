@@ -4,7 +4,8 @@ use super::*;
 
 /// Fields of a good file of n rows of a point in the plane, episodes of 10; to be spoilt.
 fn good(n: usize) -> Vec<(&'static str, Vec<usize>, Vec<f64>)> {
-    let wave = |width: usize, phase: f64| (0..n * width).map(|i| (i as f64 * 0.7 + phase).sin()).collect();
+    let wave =
+        |width: usize, phase: f64| (0..n * width).map(|i| (i as f64 * 0.7 + phase).sin()).collect();
     let ends = (1..=n).map(|i| f64::from(u8::from(i % 10 == 0))).collect();
     vec![
         ("observations", vec![n, 2], wave(2, 0.0)),
@@ -36,7 +37,7 @@ fn reports_file(
 ) {
     let (place, _) = refused_by_evaluate(change, n, words);
     let text = place.succeeds("inspect data.hdf5");
-    assert!(text.contains("problem: it cannot be used: data.hdf5: "), "{text}");
+    assert!(text.contains("problem: the data cannot be used: data.hdf5: "), "{text}");
     let found = place.json("inspect data.hdf5 --json");
     assert!(found["problem"].is_string());
     for c in found["columns"].as_array().unwrap() {
@@ -54,7 +55,8 @@ fn refused_by_evaluate(
     place.write("small.json", SMALL);
     let mut fields = good(n);
     change(&mut fields);
-    let fields: Vec<_> = fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
+    let fields: Vec<_> =
+        fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
     place.write_fields("data.hdf5", &fields);
     let words = [&["error: data.hdf5: "], words].concat();
     place.refuses(&format!("{EVALUATE} --out new/run"), &words);
@@ -66,7 +68,8 @@ fn the_good_file_is_good() {
     let place = Place::new();
     place.write("small.json", SMALL);
     let fields = good(60);
-    let fields: Vec<_> = fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
+    let fields: Vec<_> =
+        fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
     place.write_fields("data.hdf5", &fields);
     place.succeeds(EVALUATE);
 }
@@ -82,9 +85,17 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn missing_and_misspelt_fields_are_named() {
-    refuses_file(|f| drop(f.remove(2)), 60, &["no field `rewards`: it holds `actions`, `next_observations`"]);
-    refuses_file(|f| f[0].0 = "observation", 60, &["no field `observations`: did you mean `observation`?"]);
-    refuses_file(|f| f[4].0 = "terminal", 60, &["no field `terminals`, but `terminal`; rename it"]);
+    refuses_file(
+        |f| drop(f.remove(2)),
+        60,
+        &["no field `rewards`: it holds `actions`, `next_observations`"],
+    );
+    refuses_file(
+        |f| f[0].0 = "observation",
+        60,
+        &["no field `observations`: did you mean `observation`?"],
+    );
+    refuses_file(|f| f[4].0 = "terminal", 60, &["no field `terminals`, but `terminal`: rename it"]);
     refuses_file(|f| f.clear(), 60, &["no field `observations`: it holds no data at all"]);
 }
 
@@ -130,7 +141,12 @@ fn what_is_not_finite_is_named_with_row_and_column() {
         &["`rewards` in row 59, column 0", words],
         Some("reward"),
     );
-    reports_file(|f| f[3].2[0] = 1e200, 60, &["`next_observations` in row 0, column 0", words], None);
+    reports_file(
+        |f| f[3].2[0] = 1e200,
+        60,
+        &["`next_observations` in row 0, column 0", words],
+        None,
+    );
     refuses_file(|f| f[5].2[5] = f64::NAN, 60, &["`timeouts` is NaN in row 5: expected 0 or 1"]);
 }
 
@@ -140,7 +156,8 @@ fn too_few_rows_are_refused() {
     let place = Place::new();
     place.write("small.json", SMALL);
     let fields = good(2);
-    let fields: Vec<_> = fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
+    let fields: Vec<_> =
+        fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
     place.write_fields("data.hdf5", &fields);
     place.refuses(
         &format!("{EVALUATE} --out run"),
@@ -151,7 +168,10 @@ fn too_few_rows_are_refused() {
     let empty = file.new_dataset::<f32>().shape([0, 2]).chunk(&[1, 2]).max_shape(&[None, Some(2)]);
     empty.create("observations").unwrap();
     file.close().unwrap();
-    place.refuses(EVALUATE, &["error: data.hdf5: `observations` has shape [0, 2]: there is nothing in it"]);
+    place.refuses(
+        EVALUATE,
+        &["error: data.hdf5: `observations` has shape [0, 2]: there is nothing in it"],
+    );
 }
 
 #[test]
@@ -161,7 +181,8 @@ fn constant_columns_are_refused_unless_allowed() {
     for (field, name) in [(0, "states"), (1, "actions")] {
         let mut fields = good(60);
         fields[field].2.iter_mut().skip(1).step_by(2).for_each(|v| *v = 0.25);
-        let fields: Vec<_> = fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, shape, v)| (*name, &shape[..], v.clone())).collect();
         place.write_fields("data.hdf5", &fields);
         let words = format!("error: data.hdf5: {name}: column 1 is 0.25 in every row");
         place.refuses(&format!("{EVALUATE} --out run"), &[&words, "--allow-constant"]);
@@ -230,7 +251,10 @@ fn spoilt_descriptions_of_models_are_refused() {
         (changed("/targets/std/0", (-1.0).into()), "deviations positive"),
         (changed("/tau/0", (-1.0).into()), "finite and not negative"),
         (changed("/targets/mean/0", 1e39.into()), "number out of range"),
-        (changed("/head/floor", (-1.0).into()), "head.floor = -1: expected a positive, finite number"),
+        (
+            changed("/head/floor", (-1.0).into()),
+            "head.floor = -1: expected a positive, finite number",
+        ),
         (changed("/config/steps", 0.into()), "steps = 0"),
         (changed("/config/holdout", "x".into()), "invalid type"),
     ] {
@@ -266,7 +290,8 @@ fn spoilt_parameters_of_models_are_refused() {
     // Of another model: a whole file that belongs to another description.
     place.write("other.json", SMALL.replace("32, 32", "16, 16"));
     place.succeeds(&format!("{} --out other", EVALUATE.replace("small.json", "other.json")));
-    std::fs::copy(place.path("other/model.safetensors"), place.path("run/model.safetensors")).unwrap();
+    std::fs::copy(place.path("other/model.safetensors"), place.path("run/model.safetensors"))
+        .unwrap();
     place.refuses(
         &line,
         &["error: run/model.safetensors: params is F32 [5, ", "], expected F32 with rows of "],
@@ -278,7 +303,9 @@ fn spoilt_parameters_of_models_are_refused() {
 #[test]
 fn a_model_of_another_task_is_refused() {
     let (place, line) = fitted();
-    place.succeeds("collect --env pendulum --policy builtin:swing-up --noise 1 --steps 400 --out data.hdf5");
+    place.succeeds(
+        "collect --env pendulum --policy builtin:swing-up --noise 1 --steps 400 --out data.hdf5",
+    );
     let line = line.replace("point-safety", "pendulum").replace("waypoint", "swing-up");
     place.refuses(
         &line,

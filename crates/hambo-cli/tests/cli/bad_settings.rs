@@ -6,16 +6,20 @@ use super::*;
 fn numbers_out_of_range_are_refused() {
     let place = Place::with_data();
     let with = |name: &str, value: &str| {
-        let usual =
-            EVALUATE.replace("--horizon 15", "--horizon=15").replace("--rollouts 200", "--rollouts=200");
-        let without: Vec<&str> =
-            usual.split_whitespace().filter(|word| !word.starts_with(&format!("--{name}="))).collect();
+        let usual = EVALUATE
+            .replace("--horizon 15", "--horizon=15")
+            .replace("--rollouts 200", "--rollouts=200");
+        let without: Vec<&str> = usual
+            .split_whitespace()
+            .filter(|word| !word.starts_with(&format!("--{name}=")))
+            .collect();
         format!("{} --{name} {value} --out run", without.join(" "))
     };
     place.refuses(&with("horizon", "0"), &["horizon = 0: expected at least 1 step"]);
     for value in ["0", "1", "-1", "1.5", "nan", "inf"] {
         let printed: f64 = value.parse().unwrap();
-        let words = format!("delta = {printed}: expected a probability between 0 and 1, both excluded");
+        let words =
+            format!("delta = {printed}: expected a probability between 0 and 1, both excluded");
         place.refuses(&with("delta", value), &[&words]);
     }
     for value in ["0", "2", "-0.5", "nan"] {
@@ -26,14 +30,16 @@ fn numbers_out_of_range_are_refused() {
         );
     }
     place.refuses(&with("rollouts", "5"), &["rollouts = 5: expected at least 100"]);
-    place.refuses(&with("rollouts", "999999999999"), &["rollouts = 999999999999: expected at most"]);
+    place
+        .refuses(&with("rollouts", "999999999999"), &["rollouts = 999999999999: expected at most"]);
     for value in ["0", "100000"] {
         place.refuses(&with("threads", value), &[&format!("threads = {value}: expected 1 to")]);
     }
     for value in ["nan", "inf"] {
         place.refuses(&with("threshold", value), &["threshold = ", "expected a finite number"]);
     }
-    for (name, value) in [("horizon", "-3"), ("rollouts", "1e4"), ("seed", "-1"), ("delta", "five")] {
+    for (name, value) in [("horizon", "-3"), ("rollouts", "1e4"), ("seed", "-1"), ("delta", "five")]
+    {
         place.misuses(&with(name, value), &[&format!("invalid value '{value}' for '--{name}")]);
     }
     assert!(!place.path("run").exists());
@@ -51,11 +57,16 @@ fn a_threshold_needs_a_bound() {
 #[test]
 fn unknown_names_are_answered_with_the_known_ones() {
     let place = Place::with_data();
-    for (list, name) in [("dainff", "dainff"), ("DAinf", "DAinf"), ("ds,", ""), ("ds,worst", "worst")] {
+    for (list, name) in
+        [("dainff", "dainff"), ("DAinf", "DAinf"), ("ds,", ""), ("ds,worst", "worst")]
+    {
         let line = EVALUATE.replace(METHODS, list);
         place.refuses(
             &line,
-            &[&format!("method = {name}: expected all, or some of "), "dainf, ds, ts1, tsinf, mean"],
+            &[
+                &format!("method = {name}: expected all, or some of "),
+                "dainf, ds, ts1, tsinf, mean",
+            ],
         );
     }
     for env in ["hoper", "Pendulum", "point_safety"] {
@@ -65,13 +76,19 @@ fn unknown_names_are_answered_with_the_known_ones() {
         }
     }
     for (policy, words) in [
-        ("builtin:waypoints", "no built-in policy \"waypoints\"; there are waypoint (gains y=1.6,speed=0.5)"),
+        (
+            "builtin:waypoints",
+            "no built-in policy \"waypoints\"; there are waypoint (gains y=1.6,speed=0.5)",
+        ),
         ("builtin:", "no built-in policy \"\"; there are waypoint"),
         ("builtin:waypoint,x=1", "waypoint has no gain \"x\"; there are waypoint (gains y=1.6"),
         ("builtin:waypoint,y", "\"y\" is not gain=value"),
         ("builtin:waypoint,y=", "y = \"\": expected a finite number"),
         ("builtin:waypoint,y=inf", "y = \"inf\": expected a finite number"),
-        ("agent.bin", "policy \"agent.bin\": not a kind of policy that can be read; expected builtin:NAME"),
+        (
+            "agent.bin",
+            "policy \"agent.bin\": not a kind of policy that can be read; expected builtin:NAME",
+        ),
     ] {
         for line in [EVALUATE, COLLECT] {
             place.refuses(&line.replace("builtin:waypoint", policy), &[words]);
@@ -89,9 +106,11 @@ fn policies_and_data_of_other_sizes_are_refused() {
     for line in [EVALUATE, COLLECT] {
         place.refuses(&line.replace("builtin:waypoint", "builtin:swing-up"), &[words]);
     }
-    let pendulum =
-        EVALUATE.replace("builtin:waypoint", "builtin:swing-up").replace("point-safety", "pendulum");
-    let words = "data.hdf5: task pendulum has states of 3 and actions of 1 dimensions, the data 2 and 2";
+    let pendulum = EVALUATE
+        .replace("builtin:waypoint", "builtin:swing-up")
+        .replace("point-safety", "pendulum");
+    let words =
+        "data.hdf5: task pendulum has states of 3 and actions of 1 dimensions, the data 2 and 2";
     place.refuses(&format!("{pendulum} --out run"), &[words]);
     place.refuses(
         "return --env pendulum --policy builtin:waypoint --horizon 5 --episodes 5",
@@ -109,7 +128,10 @@ fn settings_of_the_model_are_checked() {
         ("\u{0}\u{1}", "not settings of a model in JSON"),
         (r#"{"hiden": [32]}"#, "unknown field `hiden`, expected one of `particles`, `hidden`"),
         (r#"{"kernel": {"rbf": {"length_scale": 1, "scale": 2}}}"#, "unknown field `scale`"),
-        (r#"{"kernel": "cubic"}"#, "unknown variant `cubic`, expected one of `rbf`, `median`, `none`"),
+        (
+            r#"{"kernel": "cubic"}"#,
+            "unknown variant `cubic`, expected one of `rbf`, `median`, `none`",
+        ),
         (r#"{"steps": "many"}"#, "invalid type: string \"many\""),
         (r#"{"steps": 1, "steps": 2}"#, "duplicate field `steps`"),
         (r#"{"steps": 0}"#, "steps = 0: expected a positive, finite number"),
@@ -130,8 +152,14 @@ fn settings_of_the_model_are_checked() {
         );
     }
     place.write("bad.json", r#"{"particles": 1000000000}"#);
-    place.refuses(&EVALUATE.replace("small.json", "bad.json"), &["network = 1000000000 × ", "at most"]);
-    place.refuses(&EVALUATE.replace("small.json", "no.json"), &["no.json: cannot read: No such file"]);
+    place.refuses(
+        &EVALUATE.replace("small.json", "bad.json"),
+        &["network = 1000000000 × ", "at most"],
+    );
+    place.refuses(
+        &EVALUATE.replace("small.json", "no.json"),
+        &["no.json: cannot read: No such file"],
+    );
     place.refuses(&EVALUATE.replace("small.json", "."), &["error: .: cannot read: Is a directory"]);
     place.write("wild.json", r#"{"hidden": [8], "steps": 200, "learning_rate": 1e30}"#);
     place.refuses(
@@ -144,7 +172,8 @@ fn settings_of_the_model_are_checked() {
 fn collect_and_return_check_their_numbers() {
     let place = Place::new();
     for steps in ["0", "1", "10000000000000"] {
-        place.refuses(&COLLECT.replace("600", steps), &[&format!("steps = {steps}: expected 2 to")]);
+        place
+            .refuses(&COLLECT.replace("600", steps), &[&format!("steps = {steps}: expected 2 to")]);
     }
     for noise in ["-1", "nan", "inf"] {
         place.refuses(
@@ -153,7 +182,10 @@ fn collect_and_return_check_their_numbers() {
         );
     }
     let line = "return --env point --policy builtin:proportional --horizon 5 --episodes 5";
-    place.refuses(&line.replace("horizon 5", "horizon 0"), &["horizon = 0: expected at least 1 step"]);
+    place.refuses(
+        &line.replace("horizon 5", "horizon 0"),
+        &["horizon = 0: expected at least 1 step"],
+    );
     for episodes in ["0", "1", "1000000000000"] {
         let line = line.replace("episodes 5", &format!("episodes {episodes}"));
         place.refuses(&line, &[&format!("episodes = {episodes}: expected at least 2")]);

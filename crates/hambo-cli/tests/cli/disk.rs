@@ -9,15 +9,21 @@ fn an_out_that_cannot_be_a_folder_is_refused_before_the_work() {
     // A training that would take hours: the answer must come first.
     place.write("hours.json", r#"{"steps": 4000000000, "patience": 4000000000}"#);
     let line = EVALUATE.replace("small.json", "hours.json");
-    let not_a_folder = "not a folder: name one that exists or one to be made";
+    let not_a_folder = "not a folder; name an existing folder or a new one";
     place.refuses(&format!("{line} --out small.json"), &["error: small.json: ", not_a_folder]);
     place.refuses(
         &format!("{line} --out small.json/run"),
         &["error: small.json/run: cannot make the folder: "],
     );
     if cfg!(target_os = "linux") {
-        place.refuses(&format!("{line} --out /proc/run"), &["error: /proc/run: cannot make the folder: "]);
-        place.refuses(&format!("{line} --out /proc"), &["error: /proc: cannot write into the folder: "]);
+        place.refuses(
+            &format!("{line} --out /proc/run"),
+            &["error: /proc/run: cannot make the folder: "],
+        );
+        place.refuses(
+            &format!("{line} --out /proc"),
+            &["error: /proc: cannot write into the folder: "],
+        );
     }
 }
 
@@ -26,11 +32,15 @@ fn collect_refuses_what_is_no_file_to_write() {
     let place = Place::new();
     place.write("file", "");
     let to = |out: &str| COLLECT.replace("data.hdf5", out);
-    place
-        .refuses(&to("no/such/folder/a.hdf5"), &["error: no/such/folder/a.hdf5: cannot write: No such file"]);
+    place.refuses(
+        &to("no/such/folder/a.hdf5"),
+        &["error: no/such/folder/a.hdf5: cannot write: No such file"],
+    );
     place.refuses(&to("file/a.hdf5"), &["error: file/a.hdf5: cannot write: Not a directory"]);
-    place
-        .refuses(&to("."), &["error: .: cannot write: not a regular file; name a file to create or replace"]);
+    place.refuses(
+        &to("."),
+        &["error: .: cannot write: not a regular file; name a file to create or replace"],
+    );
     if cfg!(target_os = "linux") {
         place.refuses(&to("/proc/a.hdf5"), &["error: /proc/a.hdf5: cannot write: "]);
         place.refuses(&to("/dev/full"), &["error: /dev/full: cannot write: not a regular file"]);
@@ -93,13 +103,17 @@ fn a_full_disk_is_told_and_nothing_is_half_written() {
     let failed = run("", &format!("{EVALUATE} --out disk/new/run"));
     let words = "error: disk/new/run/report.html: cannot write: No space left on device";
     assert!(failed.stderr.starts_with(words), "{}", failed.stderr);
-    let left: Vec<&str> = failed.stdout.lines().filter_map(|line| line.rsplit('/').next()).collect();
-    let log = |name: &&str| *name == "log.csv" || name.starts_with("events.") || name.ends_with(" total");
+    let left: Vec<&str> =
+        failed.stdout.lines().filter_map(|line| line.rsplit('/').next()).collect();
+    let log =
+        |name: &&str| *name == "log.csv" || name.starts_with("events.") || name.ends_with(" total");
     assert!(left.iter().all(log), "the log alone stays: {left:?}");
 
     // No room at all is known before the training.
-    let failed =
-        run("head -c 70000 /dev/zero > disk/full 2>/dev/null;", &format!("{EVALUATE} --out disk/run"));
+    let failed = run(
+        "head -c 70000 /dev/zero > disk/full 2>/dev/null;",
+        &format!("{EVALUATE} --out disk/run"),
+    );
     let words = "error: disk/run: cannot write into the folder: No space left on device";
     assert!(failed.stderr.starts_with(words), "{}", failed.stderr);
     assert_eq!(failed.stdout, "65536 ./full\n");

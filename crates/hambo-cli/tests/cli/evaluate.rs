@@ -24,7 +24,11 @@ fn the_object_has_every_field_that_programs_rely_on() {
         assert!(e["value"].is_f64() && e["std_error"].is_f64(), "{e}");
         assert_eq!(e["diverged_rollouts"], 0);
         assert!(e["converged"].is_null() && e.get("converged").is_some());
-        assert_eq!(e["lower_bound"].is_f64(), e["method"] == "dainf", "only a conservative method bounds");
+        assert_eq!(
+            e["lower_bound"].is_f64(),
+            e["method"] == "dainf",
+            "only a conservative method bounds"
+        );
     }
     assert_eq!(result["lower_bound"], estimates[0]["lower_bound"]);
     assert!(estimates[0]["lower_bound"].as_f64() < estimates[0]["value"].as_f64());
@@ -92,8 +96,15 @@ fn the_exit_code_tells_whether_the_threshold_is_met() {
 fn a_table_is_printed_for_people() {
     let place = Place::with_data();
     let text = place.succeeds(EVALUATE);
-    for part in ["method", "lower bound", "dainf", "conservative", "tsinf", "neutral", "from 600 transitions"]
-    {
+    for part in [
+        "method",
+        "lower bound",
+        "dainf",
+        "conservative",
+        "tsinf",
+        "neutral",
+        "from 600 transitions",
+    ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
 }
@@ -104,7 +115,8 @@ fn out_holds_the_result_and_a_model_that_gives_the_same_estimates() {
     let first = place.json(&format!("{EVALUATE} --out runs/1 --json"));
     let names = |folder: &str| {
         let entries = std::fs::read_dir(place.path(folder)).unwrap();
-        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.retain(|name| !name.starts_with("events.out.tfevents."));
         names.sort();
         names
@@ -138,7 +150,8 @@ fn files_can_be_read_by_whom_the_user_lets() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::with_data();
     place.succeeds(&format!("{EVALUATE} --out run"));
-    let mode = |path: &str| std::fs::metadata(place.path(path)).unwrap().permissions().mode() & 0o777;
+    let mode =
+        |path: &str| std::fs::metadata(place.path(path)).unwrap().permissions().mode() & 0o777;
     let usual = mode("small.json"); // as this process makes files
     for path in ["data.hdf5", "run/model.json", "run/model.safetensors", "run/result.json"] {
         assert_eq!(mode(path), usual, "{path}");
@@ -168,20 +181,33 @@ fn tables_and_several_files_are_data_too() {
         text.push_str("run;px;py;u;v;gain\n");
         for t in 0..300 {
             let x = |phase: f64| ((t + 300 * i) as f64 * 0.7 + phase).sin();
-            text.push_str(&format!("{};{};{};{};{};{}\n", t / 10, x(0.0), x(0.5), x(1.0), x(1.5), x(2.0)));
+            text.push_str(&format!(
+                "{};{};{};{};{};{}\n",
+                t / 10,
+                x(0.0),
+                x(0.5),
+                x(1.0),
+                x(1.5),
+                x(2.0)
+            ));
         }
         place.write(&format!("{i}.csv"), &*text);
     }
     let columns = "--columns state=px,py action=u,v reward=gain episode=run";
     let line = EVALUATE.replace("data.hdf5", &format!("0.csv 1.csv {columns}"));
-    let result =
-        place.json(&format!("{line} --method ds --json").replace(&format!("--method {METHODS} "), ""));
+    let result = place
+        .json(&format!("{line} --method ds --json").replace(&format!("--method {METHODS} "), ""));
     assert_eq!(result["data"]["transitions"], 540);
     assert_eq!(result["data"]["episodes"], 60);
     assert_eq!(result["data"]["sha256"].as_str().unwrap().len(), 64);
-    assert!(result["warnings"].to_string().contains("(in each of 2 files)"), "{}", result["warnings"]);
+    assert!(
+        result["warnings"].to_string().contains("(in each of 2 files)"),
+        "{}",
+        result["warnings"]
+    );
     let part = place.json(
-        &format!("{line} --method ds --subsample 90 --json").replace(&format!("--method {METHODS} "), ""),
+        &format!("{line} --method ds --subsample 90 --json")
+            .replace(&format!("--method {METHODS} "), ""),
     );
     assert_eq!((&part["data"]["transitions"], &part["data"]["episodes"]), (&90.into(), &10.into()));
 }

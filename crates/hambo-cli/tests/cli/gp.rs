@@ -15,15 +15,23 @@ fn place() -> Place {
 #[test]
 fn a_gaussian_process_answers_and_says_what_the_theory_says() {
     let place = place();
-    let result =
-        place.json(&format!("{EVALUATE} --beta theory --norm-bound 5 --lipschitz 60,2 --json --out run"));
-    let methods: Vec<&str> =
-        result["estimates"].as_array().unwrap().iter().map(|e| e["method"].as_str().unwrap()).collect();
+    let result = place.json(&format!(
+        "{EVALUATE} --beta theory --norm-bound 5 --lipschitz 60,2 --json --out run"
+    ));
+    let methods: Vec<&str> = result["estimates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["method"].as_str().unwrap())
+        .collect();
     assert_eq!(methods, ["ca", "ds", "mean"], "what was not asked for is what a GP has");
     assert_eq!(result["model"]["kind"], "gp");
     assert_eq!(result["model"]["fit"]["rows"], 60);
     let theory = &result["theory"];
-    assert_eq!((theory["norm_bound"].as_f64(), theory["all_data"].as_bool()), (Some(5.0), Some(false)));
+    assert_eq!(
+        (theory["norm_bound"].as_f64(), theory["all_data"].as_bool()),
+        (Some(5.0), Some(false))
+    );
     assert!(theory["beta"].as_f64().unwrap() > 5.0);
     assert_eq!(theory["beta"], result["confidence_set"]["beta"]);
     for name in [
@@ -40,9 +48,13 @@ fn a_gaussian_process_answers_and_says_what_the_theory_says() {
         assert!(theory[name].as_f64().is_some(), "{name}: {theory}");
     }
     let page = std::fs::read_to_string(place.path("run/report.html")).unwrap();
-    for name in ["information gain", "γ_n", "β_n(δ)", "L_k", "L_f", "L_σ", "C_n", "worst-case gap"] {
+    for name in ["information gain", "γ_n", "β_n(δ)", "L_k", "L_f", "L_σ", "C_n", "worst-case gap"]
+    {
         assert!(page.contains(&format!("<tr><td>{name}</td><td>")), "{name} is not in the page");
-        assert!(!page.contains(&format!("<tr><td>{name}</td><td>–")), "{name} has no value in the page");
+        assert!(
+            !page.contains(&format!("<tr><td>{name}</td><td>–")),
+            "{name} has no value in the page"
+        );
     }
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("the exact theory of all data no longer applies"), "{warnings}");
@@ -97,7 +109,10 @@ fn what_a_gaussian_process_cannot_do_is_refused_by_name() {
     place.refuses(&format!("{EVALUATE} --lipschitz 1,-2"), &["lipschitz = -2"]);
     place.refuses(&EVALUATE.replace("--gp-rows 60", "--gp-rows 0"), &["subset = 0"]);
     place.write("gp.json", r#"{"memory_gib": 0.001}"#);
-    place.refuses(&EVALUATE.replace("--gp-rows 60", ""), &["data.hdf5", "GiB", "--gp-rows", "--model bnn"]);
+    place.refuses(
+        &EVALUATE.replace("--gp-rows 60", ""),
+        &["data.hdf5", "GiB", "--gp-rows", "--model bnn"],
+    );
     place.write("gp.json", r#"{"kernel": "cubic"}"#);
     place.refuses(EVALUATE, &["gp.json", "cubic", "matern32"]);
     let bnn = super::EVALUATE.replace(super::METHODS, "ca");

@@ -26,8 +26,7 @@ use tempfile::TempDir;
 /// Settings of a model that trains in a moment.
 const SMALL: &str = r#"{"hidden": [32, 32], "steps": 300, "check_every": 100, "patience": 300}"#;
 /// Data for [`EVALUATE`], in ten milliseconds.
-const COLLECT: &str =
-    "collect --env point-safety --policy builtin:waypoint --noise 0.1 --steps 600 --seed 1 --out data.hdf5";
+const COLLECT: &str = "collect --env point-safety --policy builtin:waypoint --noise 0.1 --steps 600 --seed 1 --out data.hdf5";
 /// An evaluation that takes well under a second.
 const EVALUATE: &str = "evaluate --data data.hdf5 --env point-safety --policy builtin:waypoint --horizon 15 \
                         --model-config small.json --rollouts 200 --method dainf,ds,ts1,tsinf,mean";
@@ -70,7 +69,12 @@ impl Place {
         let file = H5File::create(self.path(name)).unwrap();
         for (field, shape, values) in fields {
             assert_eq!(values.len(), shape.iter().product::<usize>());
-            file.new_dataset::<f64>().shape(*shape).create(field).unwrap().write_raw(values).unwrap();
+            file.new_dataset::<f64>()
+                .shape(*shape)
+                .create(field)
+                .unwrap()
+                .write_raw(values)
+                .unwrap();
         }
         file.close().unwrap();
     }

@@ -20,8 +20,8 @@ fn sampling_changes_what_is_measured_and_estimated() {
     let place = Place::with_data();
     place.write("p.safetensors", gaussian());
     let line = "return --env point --policy p.safetensors --horizon 20 --episodes 200 --json";
-    let [mean, sampled, noisy] =
-        ["", " --stochastic", " --policy-noise 0.1"].map(|more| place.json(&format!("{line}{more}")));
+    let [mean, sampled, noisy] = ["", " --stochastic", " --policy-noise 0.1"]
+        .map(|more| place.json(&format!("{line}{more}")));
     assert_eq!((&mean["stochastic"], &sampled["stochastic"]), (&false.into(), &true.into()));
     assert_eq!(noisy["policy_noise"], 0.1);
     assert_ne!(mean["value"], sampled["value"]);
@@ -32,13 +32,18 @@ fn sampling_changes_what_is_measured_and_estimated() {
     assert_eq!(sampled, place.json(&format!("{line} --stochastic --threads 1")));
 
     let evaluate = EVALUATE.replace("builtin:waypoint", "p.safetensors");
-    let value = |more: &str| place.json(&format!("{evaluate} --json{more}"))["estimates"][0]["value"].clone();
+    let value = |more: &str| {
+        place.json(&format!("{evaluate} --json{more}"))["estimates"][0]["value"].clone()
+    };
     assert_ne!(value(""), value(" --stochastic"));
     assert_eq!(value(" --stochastic"), value(" --stochastic"));
-    let ca = format!("{} --json --stochastic --policy-noise 0.05", evaluate.replace(METHODS, "ca,mean"));
+    let ca =
+        format!("{} --json --stochastic --policy-noise 0.05", evaluate.replace(METHODS, "ca,mean"));
     assert!(place.json(&ca)["lower_bound"].is_f64(), "an adversary against a random policy");
 
-    place.succeeds("collect --env point --policy p.safetensors --stochastic --steps 100 --out s.hdf5");
+    place.succeeds(
+        "collect --env point --policy p.safetensors --stochastic --steps 100 --out s.hdf5",
+    );
     let columns = |file: &str| place.json(&format!("inspect {file} --json"))["columns"].clone();
     place.succeeds("collect --env point --policy p.safetensors --steps 100 --out m.hdf5");
     assert_ne!(columns("s.hdf5"), columns("m.hdf5"));
@@ -69,16 +74,27 @@ fn inspect_tells_what_a_policy_is() {
     place.write("p.safetensors", gaussian());
     let found = place.json("inspect p.safetensors --json");
     let policy = &found["policy"];
-    assert_eq!((&policy["kind"], &policy["layers"]), (&"network".into(), &serde_json::json!([2, 2])));
-    assert_eq!((&policy["stochastic"], policy["sha256"].as_str().unwrap().len()), (&true.into(), 64));
+    assert_eq!(
+        (&policy["kind"], &policy["layers"]),
+        (&"network".into(), &serde_json::json!([2, 2]))
+    );
+    assert_eq!(
+        (&policy["stochastic"], policy["sha256"].as_str().unwrap().len()),
+        (&true.into(), 64)
+    );
     let text = place.succeeds("inspect p.safetensors");
-    for part in
-        ["p.safetensors: network, states of 2", "2 → 2, relu, 6 parameters", "Gaussian with fixed deviations"]
-    {
+    for part in [
+        "p.safetensors: network, states of 2",
+        "2 → 2, relu, 6 parameters",
+        "Gaussian with fixed deviations",
+    ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
     let text = place.succeeds("inspect builtin:swing-up");
-    assert!(text.contains("controller, states of 3") && text.contains("it is deterministic"), "{text}");
+    assert!(
+        text.contains("controller, states of 3") && text.contains("it is deterministic"),
+        "{text}"
+    );
     place.write("bad.onnx", "no graph");
     place.refuses("inspect bad.onnx", &["error: bad.onnx: not an ONNX file, or a damaged one"]);
 }
@@ -86,16 +102,20 @@ fn inspect_tells_what_a_policy_is() {
 #[test]
 fn inspect_tells_how_much_of_a_policy_the_data_cover() {
     let place = Place::with_data();
-    let of =
-        |policy: &str| place.json(&format!("inspect data.hdf5 --policy {policy} --json"))["coverage"].clone();
+    let of = |policy: &str| {
+        place.json(&format!("inspect data.hdf5 --policy {policy} --json"))["coverage"].clone()
+    };
     let (own, other) = (of("builtin:waypoint"), of("builtin:waypoint,y=-1.6"));
     let covered = |found: &Value| found["of"]["covered"].as_f64().unwrap();
     assert!(covered(&own) > 0.85 && covered(&other) < 0.7, "{own} {other}");
     let text = place.succeeds("inspect data.hdf5 --policy builtin:waypoint");
-    assert!(text.contains("builtin:waypoint in 600 logged states") && text.contains("covered "), "{text}");
+    assert!(
+        text.contains("builtin:waypoint in 600 logged states") && text.contains("covered "),
+        "{text}"
+    );
     place.refuses(
         "inspect data.hdf5 --policy builtin:swing-up",
         &["error: policy builtin:swing-up takes states of 3"],
     );
-    place.refuses("inspect builtin:waypoint --policy builtin:waypoint", &["is no data"]);
+    place.refuses("inspect builtin:waypoint --policy builtin:waypoint", &["holds no data"]);
 }

@@ -16,7 +16,10 @@ fn the_report_needs_nothing_else_and_says_what_the_result_says() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""));
     let result = object(&run.stdout);
     let html = std::fs::read_to_string(place.path("run/report.html")).unwrap();
-    assert_eq!(between(&html, "<h1 id=\"headline\">", "</h1>"), result["summary"].as_str().unwrap());
+    assert_eq!(
+        between(&html, "<h1 id=\"headline\">", "</h1>"),
+        result["summary"].as_str().unwrap()
+    );
     assert!(result["summary"].as_str().unwrap().starts_with("FAILS the threshold: bound "));
     let data = between(&html, "id=\"data\">", "</script>");
     let data: Value = serde_json::from_str(data).unwrap();
@@ -38,7 +41,10 @@ fn the_report_needs_nothing_else_and_says_what_the_result_says() {
     );
 
     let summary = std::fs::read_to_string(place.path("run/summary.md")).unwrap();
-    assert!(summary.starts_with(&format!("## {}\n", result["summary"].as_str().unwrap())), "{summary}");
+    assert!(
+        summary.starts_with(&format!("## {}\n", result["summary"].as_str().unwrap())),
+        "{summary}"
+    );
     let again = place.hambo(&format!("{line} --threshold 0 --markdown"));
     assert_eq!(again.code, Some(1));
     assert!(again.stdout.starts_with(summary.lines().next().unwrap()), "{}", again.stdout);
@@ -69,13 +75,17 @@ fn the_explanation_follows_particles_too() {
     let place = Place::with_data();
     let result = place.json(&format!("{EVALUATE} --out run --json"));
     assert_eq!(result["explanation"]["method"], "dainf");
-    let values = ["hallucinated", "neutral"].map(|name| result["explanation"][name].as_f64().unwrap());
+    let values =
+        ["hallucinated", "neutral"].map(|name| result["explanation"][name].as_f64().unwrap());
     let estimate = result["estimates"][0]["value"].as_f64().unwrap();
     assert!((values[0] - estimate).abs() < 1e-4 * estimate.abs(), "{values:?} {estimate}");
     let neutral = place.json(&format!("{} --out run --json", EVALUATE.replace(METHODS, "ds")));
     assert!(neutral["explanation"].is_null());
     let html = std::fs::read_to_string(place.path("run/report.html")).unwrap();
-    assert!(html.contains("NO BOUND: ds is a neutral estimate") && !html.contains("What could go wrong"));
+    assert!(
+        html.contains("NO BOUND: ds is a neutral estimate")
+            && !html.contains("What could go wrong")
+    );
 }
 
 #[test]
@@ -87,7 +97,8 @@ fn logs_are_written_while_the_work_goes_on() {
     for part in [",training,100,held-out NLL,", ",adversary (pathwise),5,lowest,"] {
         assert!(log.contains(part), "no {part} in {log}");
     }
-    let events = place.listing().into_iter().find(|(path, _)| path.to_string_lossy().contains("tfevents"));
+    let events =
+        place.listing().into_iter().find(|(path, _)| path.to_string_lossy().contains("tfevents"));
     let (_, events) = events.unwrap();
     assert!(events.windows(13).any(|w| w == b"brain.Event:2"));
     assert!(events.windows(21).any(|w| w == b"training/held-out NLL"));
@@ -132,8 +143,10 @@ fn policies_are_ranked_by_bounds_that_hold_together() {
     assert!(run.stdout.contains("FAILS: 0 of 3 policies reach 0.00; "), "{}", run.stdout);
     let markdown = place.succeeds(&format!("{line} --markdown"));
     assert!(markdown.contains("| 1 | builtin:waypoint | "), "{markdown}");
-    place
-        .refuses(&format!("{line} --curves"), &["error: curves = true: expected", "hambo evaluate --curves"]);
+    place.refuses(
+        &format!("{line} --curves"),
+        &["error: curves = true: expected", "hambo evaluate --curves"],
+    );
     place.refuses(
         &EVALUATE.replace("builtin:waypoint", "builtin:waypoint builtin:waypoint"),
         &["error: policy = builtin:waypoint builtin:waypoint: expected one policy", "hambo rank"],
@@ -148,7 +161,10 @@ fn curves_go_through_the_point_that_was_asked_for() {
     for (name, at) in [("horizon", 15.0), ("data", 600.0)] {
         let points = result["curves"][name].as_array().unwrap();
         assert!(points.len() > 2);
-        assert!(points.iter().any(|p| p["at"] == at && p["lower_bound"] == *bound), "{name}: {points:?}");
+        assert!(
+            points.iter().any(|p| p["at"] == at && p["lower_bound"] == *bound),
+            "{name}: {points:?}"
+        );
         assert!(points.windows(2).all(|w| w[0]["at"].as_f64() < w[1]["at"].as_f64()));
     }
     let beta = result["curves"]["beta"].as_array().unwrap();
@@ -166,7 +182,10 @@ fn a_truth_needs_a_simulator() {
         &format!("{without} --truth-episodes 10"),
         &["error: truth-episodes = 10: expected", "--env"],
     );
-    place.refuses(&format!("{EVALUATE} --truth-episodes 1"), &["error: truth-episodes = 1: expected 2 to"]);
+    place.refuses(
+        &format!("{EVALUATE} --truth-episodes 1"),
+        &["error: truth-episodes = 1: expected 2 to"],
+    );
     let result = place.json(&format!("{EVALUATE} --truth-episodes 3 --json"));
     assert_eq!(result["truth"]["episodes"], 3);
 }

@@ -20,13 +20,15 @@ fn place() -> Place {
 }
 
 fn line() -> String {
-    let line = EVALUATE.replace("small.json", "model.json").replace(METHODS, "ca,da1,dainf,ds,tsinf");
+    let line =
+        EVALUATE.replace("small.json", "model.json").replace(METHODS, "ca,da1,dainf,ds,tsinf");
     format!("{line} --search-config search.json --save-every 0 --json")
 }
 
 /// Starts the command and kills it after a while, unless it was faster: whether it was killed.
 fn kill_after(place: &Place, line: &str, seconds: f64) -> bool {
-    let mut child = place.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        place.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while start.elapsed().as_secs_f64() < seconds {
         if child.try_wait().unwrap().is_some() {
@@ -51,7 +53,10 @@ fn rankings_and_curves_do_too() {
     let several = "rank --policies builtin:waypoint,y=1.1 builtin:waypoint,y=2.5";
     let rank = line().replace("evaluate", several).replace("--policy builtin:waypoint", "");
     ends_with_the_same_bits(&rank.replace("ca,da1,dainf,ds,tsinf", "ca,ds"), 1);
-    ends_with_the_same_bits(&format!("{} --curves", line().replace("ca,da1,dainf,ds,tsinf", "ca,ds")), 1);
+    ends_with_the_same_bits(
+        &format!("{} --curves", line().replace("ca,da1,dainf,ds,tsinf", "ca,ds")),
+        1,
+    );
 }
 
 /// The result of the command, after as many attempts in which it was killed four times.
@@ -72,15 +77,19 @@ fn ends_with_the_same_bits(line: &str, attempts: usize) -> Value {
         let line = format!("{line} --out killed-{attempt}");
         for _ in 0..4 {
             kills += usize::from(kill_after(&place, &line, (0.1 + 0.6 * random()) * seconds));
-            taken_up +=
-                usize::from(place.path(&format!("killed-{attempt}/unfinished/identity.json")).exists());
+            taken_up += usize::from(
+                place.path(&format!("killed-{attempt}/unfinished/identity.json")).exists(),
+            );
         }
         assert_eq!(timeless(place.json(&line)), whole);
         let folder = |name: &str| place.path(name);
         for file in ["model.json", "model.safetensors"] {
             let [there, here] =
                 ["whole".to_owned(), format!("killed-{attempt}")].map(|f| folder(&f).join(file));
-            assert!(std::fs::read(there).unwrap() == std::fs::read(here).unwrap(), "{file} differs");
+            assert!(
+                std::fs::read(there).unwrap() == std::fs::read(here).unwrap(),
+                "{file} differs"
+            );
         }
         assert!(!folder(&format!("killed-{attempt}/unfinished")).exists(), "the work is done");
     }
@@ -101,8 +110,7 @@ fn unfinished_work_of_another_evaluation_is_named_and_left_alone() {
         seconds *= 1.5;
     }
     let unfinished = "run/unfinished: unfinished work of another evaluation: ";
-    let remedy =
-        "Run the same command as before to go on, name another folder, or delete this one to begin anew";
+    let remedy = "Run the same command as before to go on, name another folder, or delete this one to begin anew";
     for (from, to, words) in [
         ("--rollouts 200", "--rollouts 300", "rollouts was 200, now it is 300. "),
         ("--horizon 15", "--horizon 14", "horizon was 15, now it is 14. "),
@@ -123,7 +131,10 @@ fn unfinished_work_of_another_evaluation_is_named_and_left_alone() {
     let training = place.path("run/unfinished/training.safetensors");
     let bytes = std::fs::read(&training).unwrap();
     std::fs::write(&training, &bytes[..bytes.len() / 2]).unwrap();
-    place.refuses(&line, &["training.safetensors: not a safetensors file, or a damaged one", remedy]);
+    place.refuses(
+        &line,
+        &["training.safetensors: not a safetensors file, or a damaged one", remedy],
+    );
     std::fs::write(&training, &bytes).unwrap();
     place.succeeds(&line);
     assert!(!place.path("run/unfinished").exists());

@@ -2,25 +2,63 @@
 
 use super::*;
 
+const COMMANDS: [&str; 9] =
+    ["demo", "evaluate", "rank", "return", "collect", "train", "reproduce", "inspect", "selftest"];
+
 #[test]
-fn help_of_every_command_says_what_it_does_and_shows_an_example() {
+fn help_of_every_command_explains_every_flag_and_shows_an_example() {
     let place = Place::new();
     let help = place.succeeds("--help");
-    assert!(help.contains("How badly could this policy do, given only what these logs know?"), "{help}");
-    for command in ["demo", "evaluate", "return", "collect", "inspect"] {
-        assert!(help.contains(command), "{help}");
+    assert!(
+        help.contains("How badly could this policy do, given only what these logs know?"),
+        "{help}"
+    );
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|l| !l.is_empty());
+    let commands: Vec<&str> =
+        listed.filter_map(|l| l.strip_prefix("  ")?.split(' ').next()).collect();
+    let commands: Vec<&str> =
+        commands.into_iter().filter(|name| !["", "help"].contains(name)).collect();
+    assert_eq!(commands, COMMANDS);
+    for command in commands {
         let help = place.succeeds(&format!("{command} --help"));
         assert!(help.contains(&format!("\n  hambo {command}")), "no example in: {help}");
-        // Every option has its sentence: a line that names one is followed by text or carries it.
-        for (line, next) in help.lines().zip(help.lines().skip(1)).filter(|(l, _)| l.contains("  --")) {
-            let beside = line.trim_start().split_once("  ");
-            let told =
-                beside.is_some_and(|(_, text)| !text.trim().is_empty()) || next.starts_with("          ");
-            assert!(told, "{command}: nothing about {line}");
+        for (line, next) in
+            help.lines().zip(help.lines().skip(1)).filter(|(l, _)| l.starts_with("      --"))
+        {
+            assert!(next.starts_with("          "), "{command}: nothing about {line}");
         }
     }
     let version = place.succeeds("--version");
     assert_eq!(version, format!("hambo {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn help_fits_the_terminal_and_has_no_stray_spaces() {
+    let place = Place::new();
+    for (command, width) in
+        COMMANDS.into_iter().chain([""]).flat_map(|command| [(command, 80), (command, 100)])
+    {
+        let help =
+            place.command(&format!("{command} --help")).env("COLUMNS", width.to_string()).output();
+        let help = Run::from(help.unwrap()).stdout;
+        for line in help.lines() {
+            let most = if line.starts_with("Usage:") { 100 } else { width }; // the parser does not wrap this one
+            assert!(line.chars().count() <= most, "{command}, {width} columns: {line}");
+            // Two spaces may only stand between a name and the text beside it.
+            if let Some((name, text)) = line.trim().split_once("  ") {
+                let name = name.trim_start_matches("- ");
+                let stray = name.contains(' ') || text.trim_start().contains("  ");
+                assert!(!stray, "{command}, {width} columns: {line}");
+            }
+        }
+        let whole = ["  hambo ", "  # ", "        --"];
+        let examples = help.lines().skip_while(|line| !line.starts_with("Example")).skip(1);
+        let broken = examples
+            .take_while(|line| line.is_empty() || line.starts_with(' '))
+            .find(|line| !line.is_empty() && !whole.iter().any(|start| line.starts_with(start)));
+        assert_eq!(broken, None, "{command}, {width} columns: a broken example");
+    }
 }
 
 #[test]
@@ -65,16 +103,23 @@ fn inspect_tells_what_collect_wrote() {
     let place = Place::with_data();
     let found = place.json("inspect data.hdf5 --json");
     assert_eq!(found["schema"], "hambo/1");
-    for (name, value) in [("transitions", 600), ("state_dim", 2), ("action_dim", 2), ("episodes", 40)] {
+    for (name, value) in
+        [("transitions", 600), ("state_dim", 2), ("action_dim", 2), ("episodes", 40)]
+    {
         assert_eq!(found[name], value, "{name}");
     }
     assert_eq!((&found["terminals"], &found["timeouts"]), (&0.into(), &40.into()));
-    assert_eq!(found["episode_length"], serde_json::json!({"mean": 15.0, "min": 15.0, "max": 15.0}));
+    assert_eq!(
+        found["episode_length"],
+        serde_json::json!({"mean": 15.0, "min": 15.0, "max": 15.0})
+    );
     assert_eq!(found["columns"].as_array().unwrap().len(), 5);
     assert_eq!(found["attributes"]["env"], "point-safety");
     assert_eq!(found["attributes"]["seed"], "1");
     let text = place.succeeds("inspect data.hdf5");
-    for part in ["600 transitions", "states of 2", "episodes     40", "observations", "float32", "[600, 2]"] {
+    for part in
+        ["600 transitions", "states of 2", "episodes     40", "observations", "float32", "[600, 2]"]
+    {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
 }
@@ -91,7 +136,8 @@ fn return_gives_the_truth_with_its_error() {
     assert_eq!(found, place.json(&format!("{line} --threads 1 --json")));
     assert_ne!(found["value"], place.json(&format!("{line} --seed 1 --json"))["value"]);
     assert!(place.succeeds(line).contains("over 100 episodes"));
-    let gain = place.json(&format!("{} --json", line.replace("swing-up", "swing-up,angle=-1,energy=-2")));
+    let gain =
+        place.json(&format!("{} --json", line.replace("swing-up", "swing-up,angle=-1,energy=-2")));
     assert!(gain["value"].as_f64().unwrap() < number("value"), "gains reach the controller");
 }
 
@@ -101,14 +147,19 @@ fn inspect_names_the_format_of_other_files() {
     place.write("log.txt", "s0\ta0\treward\tnote\n0\t1\t0.5\ta\n1\t1\t0.5\tb\n3\t2\t0.5\tc\n");
     let text = place.succeeds("inspect log.txt");
     assert!(
-        text.starts_with("log.txt: 2 transitions, states of 1, actions of 1 dimensions\nformat       CSV\n"),
+        text.starts_with(
+            "log.txt: 2 transitions, states of 1, actions of 1 dimensions\nformat       CSV\n"
+        ),
         "{text}"
     );
     assert!(text.contains("note: columns not used: `note`"), "{text}");
     let found = place.json("inspect log.txt --json --columns state=a0 action=s0");
     assert_eq!((&found["format"], &found["transitions"]), (&"CSV".into(), &2.into()));
     assert_eq!(found["columns"][0]["max"], 1.0);
-    assert_eq!(found["fields"][3], serde_json::json!({"path": "note", "shape": [3], "dtype": "text"}));
+    assert_eq!(
+        found["fields"][3],
+        serde_json::json!({"path": "note", "shape": [3], "dtype": "text"})
+    );
     assert!(place.json("inspect data.hdf5 --json").get("format").is_none());
     place.refuses(
         "inspect log.txt --columns state=s1",

@@ -23,7 +23,11 @@ fn without_environment_and_task_the_reward_is_learned() {
     assert_eq!(result["declared"]["action_low"], json!([null, null]), "no bounds");
     assert_eq!(result["model"]["layout"]["reward"], true);
     assert_eq!(result["tau"], Value::Null);
-    assert_eq!(result["model"]["tau"].as_array().unwrap().len(), 3, "two coordinates and the reward");
+    assert_eq!(
+        result["model"]["tau"].as_array().unwrap().len(),
+        3,
+        "two coordinates and the reward"
+    );
     assert!(result["lower_bound"].is_f64());
     // With adversaries too: they have one more dimension to choose in.
     let line = OWN.replace("dainf,ds", "ca,mean").replace("--horizon 15", "--horizon 5");
@@ -44,7 +48,10 @@ fn a_task_file_says_what_flags_say_and_flags_come_first() {
                 [actions]\nlow = -0.5\nhigh = [0.5, 0.5]\n[initial]\nkind = \"fixed\"\nstate = [-2.0, 0.0]\n";
     let from_file = place.json(&with_task(&place, task, &format!("{OWN} --json")));
     assert_eq!(from_file["task"], "task");
-    assert_eq!(from_file["declared"]["termination"], json!({"kind": "expression", "rule": "n[0] > 1.9"}));
+    assert_eq!(
+        from_file["declared"]["termination"],
+        json!({"kind": "expression", "rule": "n[0] > 1.9"})
+    );
     assert_eq!(from_file["declared"]["action_high"], json!([0.5, 0.5]));
     let bare = "[actions]\nlow = -0.5\nhigh = 0.5\n[initial]\nkind = \"fixed\"\nstate = [-2, 0]\n";
     place.write("task.toml", bare);
@@ -60,7 +67,10 @@ fn a_task_file_says_what_flags_say_and_flags_come_first() {
     ));
     assert_eq!(env["task"], "mine");
     assert_eq!(env["estimates"], place.json(&format!("{EVALUATE} --json"))["estimates"]);
-    place.misuses(&format!("{EVALUATE} --task task.toml"), &["--env", "cannot be used with", "--task"]);
+    place.misuses(
+        &format!("{EVALUATE} --task task.toml"),
+        &["--env", "cannot be used with", "--task"],
+    );
 }
 
 #[test]
@@ -85,7 +95,10 @@ fn initial_states_are_drawn_as_declared() {
         "{mean} {error}"
     );
     let (mean, error) = value(&run("kind = \"gaussian\"\nmean = -1\nstd = [0.5, 0.1]"));
-    assert!((mean + 1.0).abs() < 0.15 && (error - 0.5 / 200f64.sqrt()).abs() < 0.005, "{mean} {error}");
+    assert!(
+        (mean + 1.0).abs() < 0.15 && (error - 0.5 / 200f64.sqrt()).abs() < 0.005,
+        "{mean} {error}"
+    );
     assert_eq!(value(&run("kind = \"episode-starts\"")), (-2.0, 0.0));
 }
 
@@ -102,8 +115,14 @@ fn constraints_have_bounds_of_their_own_and_share_delta() {
     let constraints = result["constraints"].as_array().unwrap();
     let names: Vec<&str> = constraints.iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["time", "right of the start", "logged"]);
-    assert_eq!((&constraints[0]["lower_bound"], &constraints[0]["met"]), (&(-15.0).into(), &true.into()));
-    assert_eq!((&constraints[1]["lower_bound"], &constraints[1]["met"]), (&0.0.into(), &Value::Null));
+    assert_eq!(
+        (&constraints[0]["lower_bound"], &constraints[0]["met"]),
+        (&(-15.0).into(), &true.into())
+    );
+    assert_eq!(
+        (&constraints[1]["lower_bound"], &constraints[1]["met"]),
+        (&0.0.into(), &Value::Null)
+    );
     assert_eq!(result["verdict"], "meets");
     // A wider margin than the return alone would have: a quarter of δ each.
     let alone = place.json(&format!(
@@ -156,15 +175,21 @@ fn walks(place: &Place, length: usize, limits_as_terminals: bool) {
         }
     }
     let n = columns[0].len();
-    let names = ["observations", "actions", "rewards", "next_observations", "terminals", "timeouts"];
+    let names =
+        ["observations", "actions", "rewards", "next_observations", "terminals", "timeouts"];
     let shapes = [&[n, 1][..], &[n, 1], &[n], &[n, 1], &[n], &[n]];
-    let fields: Vec<_> =
-        names.iter().zip(shapes).zip(columns).map(|((name, shape), values)| (*name, shape, values)).collect();
+    let fields: Vec<_> = names
+        .iter()
+        .zip(shapes)
+        .zip(columns)
+        .map(|((name, shape), values)| (*name, shape, values))
+        .collect();
     place.write_fields("data.hdf5", &fields);
     place.write("small.json", SMALL);
     // a = 0 for every state
     let zeros = [0; 4];
-    let tensor = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1, 1], &zeros).unwrap();
+    let tensor =
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1, 1], &zeros).unwrap();
     let header = [("format", "hambo-policy/1"), ("activation", "relu"), ("squash", "none")];
     let header = header.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     safetensors::serialize_to_file(
@@ -194,7 +219,11 @@ fn termination_is_learned_from_flags_and_declared() {
     assert!(text.contains("termination learned: n[0] > 0.9"), "{text}");
     let endless = place.json(&format!("{line} --termination none --json"));
     assert_eq!(endless["declared"]["termination"], json!({"kind": "none"}));
-    assert!(endless["estimates"][1]["value"].as_f64().unwrap() > 40.0, "{}", endless["estimates"][1]);
+    assert!(
+        endless["estimates"][1]["value"].as_f64().unwrap() > 40.0,
+        "{}",
+        endless["estimates"][1]
+    );
     assert!(
         endless["warnings"].to_string().contains("the policy leaves the data"),
         "{}",
@@ -225,12 +254,16 @@ fn time_limits_flagged_as_terminals_are_told() {
 fn episodes_of_one_step_are_told() {
     let place = Place::new();
     walks(&place, 1, false);
-    let line =
-        OWN.replace("builtin:waypoint", "zero.safetensors").replace("--method dainf,ds", "--method ca");
+    let line = OWN
+        .replace("builtin:waypoint", "zero.safetensors")
+        .replace("--method dainf,ds", "--method ca");
     let result = place.json(&format!("{line} --json"));
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("40 of 40 episodes have one step"), "{warnings}");
-    assert!(warnings.contains("too few held-out episodes to measure the confidence set"), "{warnings}");
+    assert!(
+        warnings.contains("too few held-out episodes to measure the confidence set"),
+        "{warnings}"
+    );
 }
 
 #[test]
@@ -238,8 +271,14 @@ fn mistakes_in_a_task_file_are_named() {
     let place = Place::with_data();
     for (task, words) in [
         ("rewrd = \"1\"", "unknown key `rewrd`: did you mean `reward`?"),
-        ("[initial]\nkind = \"box\"\nlo = 1", "unknown key `initial.lo`: did you mean `initial.low`?"),
-        ("[[constraint]]\nname = \"a\"\nexpresion = \"1\"", "unknown key `constraint 1: expresion`"),
+        (
+            "[initial]\nkind = \"box\"\nlo = 1",
+            "unknown key `initial.lo`: did you mean `initial.low`?",
+        ),
+        (
+            "[[constraint]]\nname = \"a\"\nexpresion = \"1\"",
+            "unknown key `constraint 1: expresion`",
+        ),
         ("reward = ", "line 1: "),
         ("x", "line 1: "),
         ("reward = 3", "reward = 3: expected text in quotes"),
@@ -248,7 +287,10 @@ fn mistakes_in_a_task_file_are_named() {
             "reward = \"s[0] + q\"",
             "reward: unknown name `q`: expected s[i], a[i], n[i], r, pi or a function (at position 7 of",
         ),
-        ("reward = \"s[2]\"", "reward: `s[2]`: the state has 2 entries, s[0] to s[1] (at position 2"),
+        (
+            "reward = \"s[2]\"",
+            "reward: `s[2]`: the state has 2 entries, s[0] to s[1] (at position 2",
+        ),
         ("reward = \"a[0] + \"", "reward: "),
         ("termination = \"n[5] > 1\"", "termination: `n[5]`: the next state has 2 entries"),
         ("angles = [2]", "angles = 2: expected entries of the state, which are 0 to 1"),
@@ -273,8 +315,14 @@ fn mistakes_in_a_task_file_are_named() {
             "[initial]\nkind = \"fixed\"\nstate = 0\nstd = 1",
             "initial.std does not belong to the kind \"fixed\"",
         ),
-        ("[initial]\nkind = \"box\"\nlow = 1\nhigh = 0", "initial.low = 1 is above initial.high = 0"),
-        ("[initial]\nkind = \"gaussian\"\nmean = 0\nstd = -1", "expected deviations that are not negative"),
+        (
+            "[initial]\nkind = \"box\"\nlow = 1\nhigh = 0",
+            "initial.low = 1 is above initial.high = 0",
+        ),
+        (
+            "[initial]\nkind = \"gaussian\"\nmean = 0\nstd = -1",
+            "expected deviations that are not negative",
+        ),
         ("[[constraint]]\nname = \"a\"", "no `expression` in constraint 1: expected text"),
         ("[[constraint]]\nname = \"a\"\nexpression = \"s[9]\"", "constraint \"a\": "),
         (
@@ -329,7 +377,8 @@ fn a_policy_cloned_from_real_logs_is_bounded_below_what_was_logged() {
     let place = Place::new();
     place.write("small.json", r#"{"hidden": [32, 32], "steps": 1500, "check_every": 100}"#);
     let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/qube.safetensors");
-    let line = "evaluate --horizon 100 --model-config small.json --rollouts 200 --method ca,ds --json";
+    let line =
+        "evaluate --horizon 100 --model-config small.json --rollouts 200 --method ca,ds --json";
     let mut command = place.command(&format!("{line} --policy {policy} --data"));
     let run = Run::from(command.args(logs).output().unwrap());
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
@@ -337,9 +386,8 @@ fn a_policy_cloned_from_real_logs_is_bounded_below_what_was_logged() {
     assert_eq!(result["declared"]["reward"], "learned");
     assert_eq!(result["confidence_set"]["rule"], "trajectory");
 
-    let options = hambo::data::ReadOptions::default();
     let logged = held_out.iter().map(|path| {
-        let data = hambo::data::read(path, &options).unwrap().transitions;
+        let data = hambo::data::Logs::read(path).unwrap().transitions;
         data.rewards()[..100].iter().map(|&r| f64::from(r)).sum::<f64>()
     });
     let mean = logged.sum::<f64>() / held_out.len() as f64;

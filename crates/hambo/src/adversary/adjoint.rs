@@ -1,13 +1,14 @@
 //! One step back through the learned model, shared by everything that follows gradients along trajectories.
 
-use crate::compute::{Buffer, Counter, Shift};
 use crate::dynamics::Pass;
-use crate::rollout::{Senses, World};
+use crate::rollout::{ObservationBuffers, World};
+use crate::{Error, Result};
+use hambo_engine::backend::{Buffer, Counter, Shift};
 
 /// Room for one step of a backward pass over `rows` trajectories.
 pub(crate) struct Adjoint<'a> {
     pass: Box<dyn Pass + 'a>,
-    senses: Senses,
+    observed: ObservationBuffers,
     /// The networks' inputs at the step: (s, a) standardized.
     pub inputs: Buffer,
     weights: Buffer,
@@ -19,7 +20,7 @@ pub(crate) struct Adjoint<'a> {
 }
 
 /// The step to go back through.
-pub(crate) struct Moment<'a> {
+pub(crate) struct AdjointStep<'a> {
     pub s: &'a Buffer,
     pub a: &'a Buffer,
     pub next: &'a Buffer,
@@ -31,30 +32,31 @@ pub(crate) struct Moment<'a> {
 }
 
 impl<'a> Adjoint<'a> {
-    pub fn new(world: &World<'a>, rows: usize) -> Self {
+    pub fn new(world: &World<'a>, rows: usize) -> Result<Self> {
         let World { device, model, .. } = *world;
         let (ds, da) = (model.state_dim(), model.action_dim());
-        Adjoint {
-            pass: model.pass(device, rows),
-            senses: world.senses(rows),
+        let no_gradient = || Error::Mismatch("the dynamics model has no gradient".to_owned());
+        Ok(Adjoint {
+            pass: model.pass(device, rows).ok_or_else(no_gradient)?,
+            observed: world.observation_buffers(rows),
             inputs: device.zeros(rows * model.input_dim()),
             weights: device.zeros(rows),
             d_shifts: device.zeros(rows * ds),
             d_s: device.zeros(rows * ds),
             d_a: device.zeros(rows * da),
-        }
+        })
     }
 
     /// Recomputes the model's forward pass at (s, a), this time keeping what the way back needs.
     pub fn recompute(&mut self, world: &World<'_>, s: &Buffer, a: &Buffer) {
-        world.inputs(s, a, &mut self.senses, &mut self.inputs);
+        world.inputs(s, a, &mut self.observed, &mut self.inputs);
         self.pass.forward(world.device, &self.inputs);
     }
 
     /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward and model; adds the reward's
     /// part to `d_next` itself. [`Adjoint::recompute`] must have seen the same step.
-    pub fn back(&mut self, world: &World<'_>, step: &Moment<'_>, d_next: &mut Buffer) {
-        let World { device, model, ref units_out, .. } = *world;
+    pub fn back(&mut self, world: &World<'_>, step: &AdjointStep<'_>, d_next: &mut Buffer) {
+        let World { device, model, .. } = *world;
         device.fill(&mut self.d_s, 0.0);
         device.fill(&mut self.d_a, 0.0);
         // r(s, a, s')
@@ -69,20 +71,10 @@ impl<'a> Adjoint<'a> {
         device.still_running(step.running, d_next);
         // s' = s + offset + scale (μ + amount σ_e + σ_a ε)
         let (output, d_output) = self.pass.output();
-        let scale = &units_out[0];
-        let members = model.members();
-        device.shift_gradient(
-            model.head(),
-            members,
-            &step.shift,
-            output,
-            scale,
-            d_next,
-            d_output,
-            &mut self.d_shifts,
-        );
+        let prediction = world.prediction(output);
+        device.shift_gradient(&prediction, &step.shift, d_next, d_output, &mut self.d_shifts);
         let d_inputs = self.pass.backward(device, &self.inputs);
-        world.inputs_back(step.s, &mut self.senses, d_inputs, (&mut self.d_s, &mut self.d_a));
+        world.inputs_back(step.s, &mut self.observed, d_inputs, (&mut self.d_s, &mut self.d_a));
         if model.frame().relative() {
             device.add(d_next, &mut self.d_s);
         }

@@ -6,15 +6,16 @@
 //! choice that the networks value highest there is the one that leads to what they value highest: one step is
 //! looked ahead, and episodes are collected so.
 
-use super::learning::Learning;
-use super::memory::{Memory, widths};
-use crate::checkpoint::Arrays;
-use crate::hallucination::Discrete;
-use crate::nn::{Ensemble, restore_parts, store_parts};
-use crate::rl::{Dqn, DqnUpdate};
-use crate::rng::Stream;
+use super::experience::{Experience, widths};
+use super::learning::LearningConfig;
+use crate::rollout::MemberAdversary;
 use crate::rollout::{Chooser, Propagation, Rollout, World};
+use crate::run::checkpoint::Arrays;
+use crate::run::checkpoint::{restore_parts, store_parts};
 use crate::{Error, Result};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rl::{Dqn, DqnUpdate};
+use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 
 /// Settings of the DQN adversary: quick ones by default, [`DqnConfig::paper_scale`] for the paper's.
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct DqnConfig {
     /// Its rounds, and what it learns by; without rounds there are only adversaries that always choose the same particle.
-    pub learning: Learning,
+    pub learning: LearningConfig,
     /// Share of the networks that enters the target networks at every update.
     pub polyak: f32,
     /// ε, the share of random choices, at first and at last; between them it falls linearly.
@@ -36,7 +37,12 @@ pub struct DqnConfig {
 impl Default for DqnConfig {
     fn default() -> Self {
         DqnConfig {
-            learning: Learning { rounds: 10, episodes: 250, updates: 250, ..Default::default() },
+            learning: LearningConfig {
+                rounds: 10,
+                episodes: 250,
+                updates: 250,
+                ..Default::default()
+            },
             polyak: 0.02,
             exploration: [1.0, 0.05],
             exploration_rounds: 3,
@@ -48,7 +54,12 @@ impl Default for DqnConfig {
 impl DqnConfig {
     /// The rounds of the paper's experiments.
     pub fn paper_scale() -> Self {
-        DqnConfig { learning: Learning::default(), exploration_rounds: 12, patience: 4, ..Default::default() }
+        DqnConfig {
+            learning: LearningConfig::default(),
+            exploration_rounds: 12,
+            patience: 4,
+            ..Default::default()
+        }
     }
 
     /// Checks every setting against its range.
@@ -77,7 +88,7 @@ pub(crate) struct DqnAdversary<'a> {
     world: &'a World<'a>,
     config: DqnConfig,
     dqn: Dqn,
-    memory: Memory<u32>,
+    experience: Experience<u32>,
     round: usize,
     updates: u32,
 }
@@ -97,8 +108,14 @@ impl<'a> DqnAdversary<'a> {
         };
         Ok(DqnAdversary {
             world,
-            dqn: Dqn::new(device, widths, model.members(), &update, stream.child("initialisation"))?,
-            memory: Memory::new(world, widths, learning)?,
+            dqn: Dqn::new(
+                device,
+                widths,
+                model.members(),
+                &update,
+                stream.child("initialisation"),
+            )?,
+            experience: Experience::new(world, widths, learning)?,
             config: config.clone(),
             round: 0,
             updates: 0,
@@ -106,28 +123,33 @@ impl<'a> DqnAdversary<'a> {
     }
 
     /// One round: episodes from `starts` `[episodes, state]`, then gradient steps.
-    pub fn round(&mut self, starts: &[f32], stream: Stream) {
+    pub fn round(&mut self, starts: &[f32], stream: Stream) -> Result<()> {
         let exploration = self.config.exploration_in(self.round);
         self.round += 1;
         let [_, adversary] = self.candidates();
         let chooser = Chooser { adversary: &adversary, exploration };
-        let (device, memory) = (self.world.device, &mut self.memory);
+        let (device, experience) = (self.world.device, &mut self.experience);
         let rollout = Rollout::new(self.world, Propagation::Chosen(chooser), starts);
-        memory.collect(device, rollout, stream.child("episodes"), Rollout::members);
+        experience.collect(device, rollout, stream.child("episodes"), Rollout::members)?;
         let (stream, dqn) = (stream.child("updates"), &mut self.dqn);
-        self.updates += self.config.learning.learn(device, memory, |device, replay, reward_scale| {
-            dqn.draw(device, replay, reward_scale, stream);
-            dqn.update(device);
-        });
+        self.updates += experience.learn(
+            device,
+            self.config.learning.updates,
+            |device, replay, reward_scale| {
+                dqn.draw(device, replay, reward_scale, stream);
+                dqn.update(device);
+            },
+        );
+        Ok(())
     }
 
     /// Adds all that the next round builds on.
-    pub fn store(&mut self, arrays: &mut Arrays) {
+    pub fn store(&mut self, arrays: &mut Arrays) -> Result<()> {
         let device = self.world.device;
-        store_parts(device, self.dqn.parts(), arrays);
+        store_parts(device, self.dqn.parts(), arrays)?;
         arrays.put("rounds", &[self.round as u32]);
         arrays.put("updates", &[self.updates]);
-        self.memory.store(device, arrays);
+        self.experience.store(device, arrays)
     }
 
     /// Goes on from what was stored.
@@ -137,16 +159,19 @@ impl<'a> DqnAdversary<'a> {
         self.round = arrays.get_exactly::<u32>("rounds", 1)?[0] as usize;
         self.updates = arrays.get_exactly("updates", 1)?[0];
         self.dqn.set_updates(device, self.updates);
-        self.memory.restore(device, arrays)
+        self.experience.restore(device, arrays)
     }
 
     /// The adversary as it stands, and the one that looks a step ahead.
-    pub fn candidates(&self) -> [Discrete; 2] {
+    pub fn candidates(&self) -> [MemberAdversary; 2] {
         let (device, networks) = (self.world.device, &self.dqn.networks);
-        [None, Some(self.memory.reward_scale())].map(|look_ahead| {
+        [None, Some(self.experience.reward_scale())].map(|look_ahead| {
             let mut params = device.zeros(networks.params.len());
             device.copy(&networks.params, &mut params);
-            Discrete { networks: Ensemble { shape: networks.shape.clone(), params }, look_ahead }
+            MemberAdversary {
+                networks: Ensemble { shape: networks.shape.clone(), params },
+                look_ahead,
+            }
         })
     }
 }

@@ -1,15 +1,12 @@
 //! What the paper's two adversaries have in common: they learn in rounds of hallucinated episodes and gradient steps.
 
-use super::memory::Memory;
-use crate::compute::{Buffer, Device, Number};
-use crate::rl::Replay;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// How an adversary learns; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Learning {
+pub struct LearningConfig {
     /// Rounds at the most; 0: nothing is learned.
     pub rounds: usize,
     /// Hallucinated episodes a round.
@@ -26,9 +23,9 @@ pub struct Learning {
     pub remembered_rounds: usize,
 }
 
-impl Default for Learning {
+impl Default for LearningConfig {
     fn default() -> Self {
-        Learning {
+        LearningConfig {
             rounds: 12,
             episodes: 1000,
             updates: 1000,
@@ -40,7 +37,7 @@ impl Default for Learning {
     }
 }
 
-impl Learning {
+impl LearningConfig {
     /// Checks every setting against its range.
     pub fn validate(&self) -> Result<()> {
         let counts = [
@@ -55,21 +52,5 @@ impl Learning {
             }
         }
         Ok(())
-    }
-
-    /// The gradient steps of a round, each on what `update` draws from the memory with rewards in its unit: their number.
-    pub(super) fn learn<A: Number>(
-        &self,
-        device: &Device,
-        memory: &mut Memory<A>,
-        mut update: impl FnMut(&Device, &mut Replay<A>, &Buffer),
-    ) -> u32 {
-        if memory.replay.is_empty() {
-            return 0; // every episode left the finite numbers at once
-        }
-        let reward_scale = device.upload(&[memory.reward_scale()]);
-        let device = &device.fast();
-        device.repeat(self.updates, || update(device, &mut memory.replay, &reward_scale));
-        self.updates as u32
     }
 }

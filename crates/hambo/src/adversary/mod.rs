@@ -1,23 +1,23 @@
-//! Adversaries: how large their set is, and searches for the worst future inside it.
+//! Adversaries: searches for the worst future inside the confidence set.
 
-mod adjoint;
+pub(crate) mod adjoint;
+mod config;
 mod dqn;
+mod experience;
 mod learning;
-mod memory;
+mod member_search;
 pub(crate) mod pathwise;
-mod portfolio;
+mod report;
 mod sac;
-mod saved;
-mod size;
+mod search;
+mod shift_search;
 #[cfg(test)]
 mod tests;
-mod trajectory;
 
+pub use config::{Optimizers, SearchConfig};
 pub use dqn::DqnConfig;
-pub use learning::Learning;
-pub use portfolio::{Candidate, Optimisers, SearchConfig, SearchReport};
-pub(crate) use portfolio::{search, search_members};
+pub use learning::LearningConfig;
+pub(crate) use member_search::search_members;
+pub use report::{Candidate, FoundBy, SearchReport};
 pub use sac::SacConfig;
-pub use size::{Beta, SetReport};
-pub(crate) use size::{NO_GRADIENT, TOO_FEW_EPISODES, confidence_set};
-pub use trajectory::TrajectoryBeta;
+pub(crate) use shift_search::search_shifts;

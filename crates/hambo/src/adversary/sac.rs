@@ -4,15 +4,16 @@
 //! It asks for no gradient of model, policy or reward. The adversary sees (s, a) alone; its critics also see
 //! t / T.
 
-use super::learning::Learning;
-use super::memory::{Memory, widths};
+use super::experience::{Experience, widths};
+use super::learning::LearningConfig;
 use crate::Result;
-use crate::checkpoint::Arrays;
-use crate::hallucination::{ConfidenceSet, Continuous};
-use crate::nn::{restore_parts, store_parts};
-use crate::rl::{Sac, SacUpdate};
-use crate::rng::Stream;
+use crate::confidence::ConfidenceSet;
+use crate::rollout::ShiftAdversary;
 use crate::rollout::{Explorer, Propagation, Rollout, World};
+use crate::run::checkpoint::Arrays;
+use crate::run::checkpoint::{restore_parts, store_parts};
+use hambo_engine::rl::{Sac, SacUpdate};
+use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 
 /// Settings of the SAC adversary; the defaults are the paper's where it names one.
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct SacConfig {
     /// Its rounds, and what both adversary and critics learn by.
-    pub learning: Learning,
+    pub learning: LearningConfig,
     /// Adam's learning rate for the entropy parameter.
     pub temperature_rate: f32,
     /// The entropy parameter at the start, in units of the deviation of rewards. At its learning rate it
@@ -30,7 +31,7 @@ pub struct SacConfig {
 
 impl Default for SacConfig {
     fn default() -> Self {
-        SacConfig { learning: Learning::default(), temperature_rate: 5e-5, temperature: 0.02 }
+        SacConfig { learning: LearningConfig::default(), temperature_rate: 5e-5, temperature: 0.02 }
     }
 }
 
@@ -38,9 +39,9 @@ impl Default for SacConfig {
 pub(crate) struct SacAdversary<'a> {
     world: &'a World<'a>,
     set: ConfidenceSet,
-    learning: Learning,
+    learning: LearningConfig,
     sac: Sac,
-    memory: Memory<f32>,
+    experience: Experience<f32>,
     updates: u32,
 }
 
@@ -68,31 +69,33 @@ impl<'a> SacAdversary<'a> {
             world,
             set: set.clone(),
             sac: Sac::new(device, widths, &update, stream.child("initialisation"))?,
-            memory: Memory::new(world, widths, learning)?,
+            experience: Experience::new(world, widths, learning)?,
             learning: learning.clone(),
             updates: 0,
         })
     }
 
     /// One round: episodes from `starts` `[episodes, state]`, then gradient steps.
-    pub fn round(&mut self, starts: &[f32], stream: Stream) {
-        let (device, memory) = (self.world.device, &mut self.memory);
+    pub fn round(&mut self, starts: &[f32], stream: Stream) -> Result<()> {
+        let (device, experience) = (self.world.device, &mut self.experience);
         let explorer = Explorer { actor: &self.sac.actor, set: &self.set };
         let rollout = Rollout::new(self.world, Propagation::Explored(explorer), starts);
-        memory.collect(device, rollout, stream.child("episodes"), Rollout::choices);
+        experience.collect(device, rollout, stream.child("episodes"), Rollout::choices)?;
         let (stream, sac) = (stream.child("updates"), &mut self.sac);
-        self.updates += self.learning.learn(device, memory, |device, replay, reward_scale| {
-            sac.draw(device, replay, reward_scale, stream);
-            sac.update(device);
-        });
+        self.updates +=
+            experience.learn(device, self.learning.updates, |device, replay, reward_scale| {
+                sac.draw(device, replay, reward_scale, stream);
+                sac.update(device);
+            });
+        Ok(())
     }
 
     /// Adds all that the next round builds on.
-    pub fn store(&mut self, arrays: &mut Arrays) {
+    pub fn store(&mut self, arrays: &mut Arrays) -> Result<()> {
         let device = self.world.device;
-        store_parts(device, self.sac.parts(), arrays);
+        store_parts(device, self.sac.parts(), arrays)?;
         arrays.put("updates", &[self.updates]);
-        self.memory.store(device, arrays);
+        self.experience.store(device, arrays)
     }
 
     /// Goes on from what was stored.
@@ -101,11 +104,12 @@ impl<'a> SacAdversary<'a> {
         restore_parts(device, self.sac.parts(), arrays)?;
         self.updates = arrays.get_exactly("updates", 1)?[0];
         self.sac.set_updates(device, self.updates);
-        self.memory.restore(device, arrays)
+        self.experience.restore(device, arrays)
     }
 
     /// The adversary as it stands, without its noise: η = tanh μ(s, a).
-    pub fn candidate(&self) -> Continuous {
-        Continuous { networks: self.sac.deterministic(self.world.device), set: self.set.clone() }
+    pub fn candidate(&self) -> Result<ShiftAdversary> {
+        let networks = self.sac.deterministic(self.world.device)?;
+        Ok(ShiftAdversary { networks, set: self.set.clone() })
     }
 }

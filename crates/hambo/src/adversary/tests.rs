@@ -4,17 +4,19 @@ mod chain;
 mod reward;
 mod window;
 
-use super::{Learning, Optimisers, SacConfig, SearchConfig, SearchReport, search};
-use crate::compute::{Activation, Device, Shape};
+use super::{LearningConfig, Optimizers, SacConfig, SearchConfig, SearchReport};
+use crate::adversary::{FoundBy, search_shifts};
+use crate::confidence::ConfidenceSet;
 use crate::data::{Columns, Transitions};
 use crate::dynamics::Bnn;
-use crate::expression::{Program, Scope};
-use crate::hallucination::ConfidenceSet;
-use crate::nn::Ensemble;
 use crate::policy::Policy;
-use crate::rng::Stream;
 use crate::rollout::{Setting, World};
+use crate::run::Run;
 use crate::task::{Initial, Task};
+use hambo_engine::backend::{Activation, Device, Shape};
+use hambo_engine::expression::{Program, Scope};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rng::Stream;
 
 const HORIZON: usize = 10;
 const DISCOUNT: f64 = 0.98;
@@ -40,16 +42,9 @@ fn model(device: &Device) -> Bnn {
 
 /// r = s₀ − 2 s₁
 fn task() -> Task {
-    Task {
-        name: "linear".to_owned(),
-        state_dim: 2,
-        action_dim: 2,
-        action_low: vec![-10.0; 2],
-        action_high: vec![10.0; 2],
-        reward: Program::parse(&["s[0] - 2 * s[1]"], 2, 2, Scope::REWARD).unwrap(),
-        termination: None,
-        initial: Initial::Box { low: vec![-1.0; 2], high: vec![1.0; 2], map: None },
-    }
+    let task =
+        Task::new("linear", [2, 2], "s[0] - 2 * s[1]").unwrap().with_action_bounds(-10.0, 10.0);
+    Task { initial: Initial::Box { low: vec![-1.0; 2], high: vec![1.0; 2], map: None }, ..task }
 }
 
 /// How far the worst adversary lowers the return. With a = −g s every shift of β σ_e moves the state along
@@ -97,12 +92,12 @@ fn run_on(task: &Task, beta: f64, config: &SearchConfig) -> SearchReport {
     let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, config, &data, Stream::new(3), (&(), "")).unwrap().1
+        search_shifts(&world, &set, config, &data, Stream::new(3), (&Run::default(), "")).unwrap().1
     })
 }
 
-fn small(optimisers: Optimisers) -> SearchConfig {
-    let learning = Learning {
+fn small(optimizers: Optimizers) -> SearchConfig {
+    let learning = LearningConfig {
         rounds: 10,
         episodes: 100,
         updates: 250,
@@ -111,7 +106,7 @@ fn small(optimisers: Optimisers) -> SearchConfig {
         ..Default::default()
     };
     SearchConfig {
-        optimisers,
+        optimizers,
         hidden: vec![32, 32],
         restarts: 1,
         iterations: 150,
@@ -125,32 +120,48 @@ fn small(optimisers: Optimisers) -> SearchConfig {
 /// A descent that has no gradient does not move: it must not seem to have converged.
 #[test]
 fn where_the_reward_has_no_gradient_sac_searches() {
-    let task = Task { reward: Program::parse(&["-(s[0] < 0)"], 2, 2, Scope::REWARD).unwrap(), ..task() };
-    let report = run_on(&task, BETA, &small(Optimisers::Pathwise));
-    assert!(report.candidates.iter().all(|c| c.optimiser == "sac"), "{:?}", report.candidates);
-    assert_eq!(report.converged, run_on(&task, BETA, &small(Optimisers::Sac)).converged);
+    let task =
+        Task { reward: Program::parse(&["-(s[0] < 0)"], 2, 2, Scope::REWARD).unwrap(), ..task() };
+    let report = run_on(&task, BETA, &small(Optimizers::Pathwise));
+    assert!(
+        report.candidates.iter().all(|c| c.found_by == FoundBy::Sac),
+        "{:?}",
+        report.candidates
+    );
+    assert_eq!(report.converged, run_on(&task, BETA, &small(Optimizers::Sac)).converged);
     // Half of the starts are below 0 and stay there; of the others the adversary brings most below in some steps.
     assert!(report.lowest < 1.4 * report.neutral, "{} of {}", report.lowest, report.neutral);
 }
 
 #[test]
 fn sac_and_pathwise_each_find_the_worst_of_a_linear_system() {
-    let mut config = small(Optimisers::Portfolio);
+    let mut config = small(Optimizers::Portfolio);
     let report = run(&config);
     let worst = worst_fall();
-    for optimiser in ["pathwise", "sac"] {
-        let fall = report.neutral - report.lowest_of(optimiser);
-        assert!(fall >= 0.98 * worst, "{optimiser} lowers the return by {fall}, the worst by {worst}");
-        assert!(fall <= worst * (1.0 + 1e-4), "{optimiser} lowers by {fall}, more than possible: {worst}");
+    for found_by in [FoundBy::Pathwise, FoundBy::Sac] {
+        let fall = report.neutral - report.lowest_of(found_by);
+        assert!(
+            fall >= 0.98 * worst,
+            "{found_by} lowers the return by {fall}, the worst by {worst}"
+        );
+        assert!(
+            fall <= worst * (1.0 + 1e-4),
+            "{found_by} lowers by {fall}, more than possible: {worst}"
+        );
     }
-    assert_eq!(report.lowest, report.lowest_of("pathwise").min(report.lowest_of("sac")));
+    assert_eq!(
+        report.lowest,
+        report.lowest_of(FoundBy::Pathwise).min(report.lowest_of(FoundBy::Sac))
+    );
 
     // Each alone is what it is in company.
-    for (optimisers, name) in [(Optimisers::Pathwise, "pathwise"), (Optimisers::Sac, "sac")] {
-        config.optimisers = optimisers;
+    for (optimizers, found_by) in
+        [(Optimizers::Pathwise, FoundBy::Pathwise), (Optimizers::Sac, FoundBy::Sac)]
+    {
+        config.optimizers = optimizers;
         let alone = run(&config);
-        assert!(alone.candidates.iter().all(|c| c.optimiser == name));
-        assert_eq!(alone.lowest, report.lowest_of(name));
+        assert!(alone.candidates.iter().all(|c| c.found_by == found_by));
+        assert_eq!(alone.lowest, report.lowest_of(found_by));
     }
 }
 
@@ -166,10 +177,14 @@ fn the_value_is_neutral_without_a_set_and_falls_with_its_size() {
         tolerance: 1e-3,
         ..Default::default()
     };
-    let found: Vec<SearchReport> = [0.0, 0.2, 0.5, 1.0, 2.0].map(|beta| run_with(beta, &config)).into();
+    let found: Vec<SearchReport> =
+        [0.0, 0.2, 0.5, 1.0, 2.0].map(|beta| run_with(beta, &config)).into();
     assert_eq!(found[0].lowest, found[0].neutral);
     for pair in found.windows(2) {
-        assert_eq!(pair[0].neutral, pair[1].neutral, "the neutral value does not depend on the set");
+        assert_eq!(
+            pair[0].neutral, pair[1].neutral,
+            "the neutral value does not depend on the set"
+        );
         assert!(pair[1].lowest < pair[0].lowest, "{} after {}", pair[1].lowest, pair[0].lowest);
     }
 }

@@ -9,10 +9,10 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Change of state, in typical changes (root mean square over the columns), from which two rows are not taken
-/// for neighbours where the log does not mark time limits. Resets in the D4RL files lie at 4.5 to 17, the
+/// for neighbors if the log does not mark time limits. Resets in the D4RL files lie at 4.5 to 17, the
 /// largest changes within their episodes at 2.7.
 const RESET_JUMP: f64 = 4.0;
-/// Pairs of rows for which another thread is worth while.
+/// Pairs of rows for which another thread is worthwhile.
 const PAIRS_FOR_A_THREAD: usize = 1 << 16;
 
 /// Completes rows that have no stored next states: s' is the state of the next row of the same episode.
@@ -26,12 +26,12 @@ pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
         let jumps = mark_jumps(&columns.states, columns.state_dim, &mut last);
         columns.timeouts = vec![false; last.len()];
         notes.push(format!(
-            "no `timeouts` field: where a time limit cut an episode is not marked; {jumps} pairs of rows with a \
-             change of state of more than {RESET_JUMP} typical changes left out, as they may cross a reset (add \
-             `timeouts` or `next_observations` to keep all that are real)"
+            "no `timeouts` field: the log does not mark where a time limit cut an episode; {jumps} pairs of rows whose \
+             state changes by more than {RESET_JUMP} typical changes were left out, as they may cross a reset (add \
+             `timeouts` or `next_observations` to keep all real ones)"
         ));
     }
-    let kept = Kept::with_next_row(last, &columns.terminals, &columns.timeouts, notes);
+    let kept = RowSelection::with_next_row(last, &columns.terminals, &columns.timeouts, notes);
     let (runs, width) = (&kept.runs, columns.state_dim);
     let mut next = room(runs.iter().map(Range::len).sum::<usize>() * width);
     let states = &mut columns.states;
@@ -59,11 +59,12 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     if columns.timeouts.is_empty() {
         columns.timeouts = vec![false; n];
         notes.push(
-            "no `timeouts` field: time limits are seen only where the next row is not the stored next state"
+            "no `timeouts` field: a time limit is noticed only if the next row is not the stored next state"
                 .into(),
         );
     }
-    let mut last: Vec<bool> = columns.terminals.iter().zip(&columns.timeouts).map(|(a, b)| a | b).collect();
+    let mut last: Vec<bool> =
+        columns.terminals.iter().zip(&columns.timeouts).map(|(a, b)| a | b).collect();
     let mut after_reset = vec![false; n];
     let mut unmarked = 0;
     let next = |i: usize| &columns.next_states[i * width..][..width];
@@ -80,18 +81,18 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     }
     if unmarked > 0 {
         notes.push(format!(
-            "{unmarked} ends of episodes that no flag marks: the next row is not the stored next state"
+            "{unmarked} ends of episodes are not marked by a flag: the next row is not the stored next state"
         ));
     }
     let (left_out, terminal) = count(&after_reset, &columns.terminals);
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} last rows of episodes left out ({terminal} of them terminal): the next state stored there \
-             is the first state of the next episode"
+            "{left_out} last rows of episodes left out ({terminal} of them terminal): their stored next state is the \
+             first state of the next episode"
         ));
     }
     let keep: Vec<bool> = after_reset.iter().map(|l| !l).collect();
-    let kept = Kept::new(&keep, &last, &columns.terminals);
+    let kept = RowSelection::new(&keep, &last, &columns.terminals);
     keep_runs(&mut columns.next_states, width, &kept.runs);
     keep_runs(&mut columns.states, width, &kept.runs);
     keep_runs(&mut columns.actions, columns.action_dim, &kept.runs);
@@ -117,8 +118,11 @@ fn mark_jumps(states: &[f32], width: usize, last: &mut [bool]) -> usize {
     let moving = squares.iter().filter(|s| **s > 0.0).count() as f64;
     let mut marked = 0;
     for i in candidates {
-        let jump: f64 =
-            changes(i).zip(&squares).filter(|(_, s)| **s > 0.0).map(|(c, s)| c * c * pairs / s).sum();
+        let jump: f64 = changes(i)
+            .zip(&squares)
+            .filter(|(_, s)| **s > 0.0)
+            .map(|(c, s)| c * c * pairs / s)
+            .sum();
         if jump > RESET_JUMP * RESET_JUMP * moving {
             last[i] = true;
             marked += 1;
@@ -139,7 +143,7 @@ fn count(chosen: &[bool], terminals: &[bool]) -> (usize, usize) {
 }
 
 /// Which rows of a file become transitions.
-pub(crate) struct Kept {
+pub(crate) struct RowSelection {
     /// Their rows in the file, those that follow each other in one run.
     pub(crate) runs: Vec<Range<usize>>,
     /// Which of them begin an episode, and after which of them the log is cut.
@@ -147,34 +151,36 @@ pub(crate) struct Kept {
     cuts: Vec<usize>,
 }
 
-impl Kept {
+impl RowSelection {
     /// All rows but the `last` ones of episodes, also those marked as `timeouts`: s' is the state of the next row.
     pub(crate) fn with_next_row(
         mut last: Vec<bool>,
         terminals: &[bool],
         timeouts: &[bool],
         notes: &mut Vec<String>,
-    ) -> Kept {
+    ) -> RowSelection {
         last.iter_mut().zip(timeouts).for_each(|(l, &t)| *l |= t);
         if let Some(l) = last.last_mut() {
             *l = true;
         }
         let (left_out, terminal) = count(&last, terminals);
-        notes.push(format!("{left_out} last rows of episodes left out: no next state stored"));
+        notes.push(format!(
+            "{left_out} last rows of episodes left out: their next state is not stored"
+        ));
         if terminal > 0 {
             notes.push(format!(
-                "{terminal} of them are terminal: what ends an episode cannot be learned from this file, give a \
-                 termination rule with the task"
+                "{terminal} of them are terminal: what ends an episode cannot be learned from this file; give the task a \
+                 termination rule"
             ));
         }
         let keep: Vec<bool> = last.iter().map(|l| !l).collect();
-        Kept::new(&keep, &last, terminals)
+        RowSelection::new(&keep, &last, terminals)
     }
 
     /// The rows of `keep`, of episodes that end with the `last` rows.
     ///
     /// The log is cut after the last row kept of an episode if nothing marks it yet and rows follow it in the file.
-    fn new(keep: &[bool], last: &[bool], terminals: &[bool]) -> Kept {
+    fn new(keep: &[bool], last: &[bool], terminals: &[bool]) -> RowSelection {
         let mut kept = 0;
         let mut last_kept = 0; // its row in the file
         let mut fresh = true; // the next row kept begins an episode
@@ -200,7 +206,7 @@ impl Kept {
                 fresh = true;
             }
         }
-        Kept { runs, starts, cuts }
+        RowSelection { runs, starts, cuts }
     }
 
     /// Keeps the flags of these rows, marks where the log is cut, and sets where episodes begin.
@@ -256,19 +262,26 @@ mod tests {
         assert_eq!(c.episode_starts, [0, 2, 3]);
         assert_eq!(c.terminals, [false; 4]);
         assert_eq!(c.timeouts, [false, true, true, true], "the log is cut after the last row kept");
-        assert!(notes[0].starts_with("4 last rows") && notes[1].starts_with("1 of them"), "{notes:?}");
+        assert!(
+            notes[0].starts_with("4 last rows") && notes[1].starts_with("1 of them"),
+            "{notes:?}"
+        );
     }
 
     #[test]
     fn without_timeouts_jumps_are_not_paired() {
-        let states: Vec<f32> = (0..100).map(|i| (i % 50) as f32 * 0.1 + (i % 2) as f32 * 0.01).collect();
+        let states: Vec<f32> =
+            (0..100).map(|i| (i % 50) as f32 * 0.1 + (i % 2) as f32 * 0.01).collect();
         let mut c = rows(&states, &[], &[]);
         c.timeouts.clear();
         let mut notes = Vec::new();
         pair_rows(&mut c, &mut notes);
         assert_eq!(c.rewards.len(), 98);
         assert_eq!(c.episode_starts, [0, 49]);
-        assert!(notes[0].contains("no `timeouts` field") && notes[0].contains("1 pairs"), "{notes:?}");
+        assert!(
+            notes[0].contains("no `timeouts` field") && notes[0].contains("1 pairs"),
+            "{notes:?}"
+        );
     }
 
     #[test]
@@ -291,8 +304,11 @@ mod tests {
         assert_eq!(c.episode_starts, [0, 2, 4, 5]);
         assert_eq!(c.terminals, [false, true, false, false, false, false]);
         assert_eq!(c.timeouts, [false, false, false, true, true, false]);
-        assert!(notes[0].starts_with("1 ends of episodes that no flag marks"), "{notes:?}");
-        assert!(notes[1].starts_with("1 last rows of episodes left out (0 of them terminal)"), "{notes:?}");
+        assert!(notes[0].starts_with("1 ends of episodes are not marked"), "{notes:?}");
+        assert!(
+            notes[1].starts_with("1 last rows of episodes left out (0 of them terminal)"),
+            "{notes:?}"
+        );
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What every reader gives: the rows of a log as transitions, in which format they were, and remarks for the user.
+//! Logged data: as a user holds them, and as a reader gives them before they are checked.
 
 use super::episodes::{pair_rows, split_rows};
 use super::{Columns, Transitions};
 use crate::{Error, Result};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a data file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,39 @@ impl fmt::Display for Format {
     }
 }
 
-/// Transitions from one or more files, and what a user should know about how they were read.
+/// Logged data: the transitions, the files they came from, and what was noticed while reading them.
+///
+/// [`Logs::read`] reads files; transitions that are already in memory become logs by `Logs::from`.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct Logs {
     /// The transitions.
     pub transitions: Transitions,
-    /// How the (first) file is laid out.
-    pub format: Format,
-    /// Remarks in plain words, as rows left out.
+    /// The files they came from; empty if they came from none.
+    pub paths: Vec<PathBuf>,
+    /// How the first of the files is laid out.
+    pub format: Option<Format>,
+    /// What a user should know about how the files were read, such as how many rows were left out.
     pub notes: Vec<String>,
+    /// The [`digest`](super::digest) of the files.
+    pub sha256: Option<String>,
+}
+
+impl From<Transitions> for Logs {
+    fn from(transitions: Transitions) -> Self {
+        Logs { transitions, paths: Vec::new(), format: None, notes: Vec::new(), sha256: None }
+    }
+}
+
+impl Logs {
+    /// The same error with the name of the (first) file, if it is about data that came from one.
+    pub fn name_file(&self, error: Error) -> Error {
+        match (self.paths.first(), error) {
+            (Some(path), Error::Data(problem) | Error::Mismatch(problem)) => {
+                Error::file(path, problem)
+            }
+            (_, other) => other,
+        }
+    }
 }
 
 /// One file as it was read: complete transitions that nobody has checked yet, possibly none at all.
@@ -70,9 +94,10 @@ impl Log {
     }
 
     /// The checked transitions; an error names `path` and what was left out on the way.
-    pub(crate) fn check(self, path: &Path) -> Result<Loaded> {
+    pub(crate) fn check(self, path: &Path) -> Result<Logs> {
         let Log { format, columns, notes, rows, finite } = self;
-        let transitions = if finite { Transitions::of_finite(columns) } else { Transitions::new(columns) };
+        let transitions =
+            if finite { Transitions::of_finite(columns) } else { Transitions::new(columns) };
         let transitions = transitions.map_err(|e| match e {
             Error::Data(problem) => {
                 let remarks: String = notes.iter().map(|n| format!("; {n}")).collect();
@@ -80,7 +105,12 @@ impl Log {
             }
             other => other,
         })?;
-        Ok(Loaded { transitions, format, notes })
+        Ok(Logs {
+            paths: vec![path.to_owned()],
+            format: Some(format),
+            notes,
+            ..Logs::from(transitions)
+        })
     }
 
     /// Appends the transitions of another file of the same sizes.

@@ -1,34 +1,21 @@
 //! Logged transitions: what they are, how they are read, standardized and split.
 
-mod columns;
-mod csv;
-mod d4rl;
 mod episodes;
-mod hdf5;
+pub(crate) mod formats;
 mod log;
 mod memory;
-mod minari;
-mod npy;
-mod npz;
-#[cfg(feature = "parquet")]
-mod parquet;
-#[cfg(feature = "parquet")]
-mod parquet_pages;
 mod read;
 mod split;
 mod standardize;
 mod survey;
-mod table;
-#[cfg(feature = "parquet")]
-mod thrift;
 mod transitions;
 
-pub use columns::ColumnNames;
-pub use d4rl::{read_d4rl, write_d4rl};
-pub use hdf5::Entry;
-pub(crate) use hdf5::{Source, edit_distance};
-pub use log::{Format, Loaded};
-pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate, read, read_all};
+pub use formats::Entry;
+pub use formats::columns::ColumnNames;
+pub use formats::d4rl::{read_d4rl, write_d4rl};
+pub(crate) use formats::hdf5::Source;
+pub use log::{Format, Logs};
+pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate};
 pub use split::Split;
 pub(crate) use split::check_holdout;
 pub use standardize::{Standardizer, refuse_constant_columns};

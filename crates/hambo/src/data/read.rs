@@ -1,12 +1,13 @@
-//! Data files of any known format, recognised by what is in them; several as one data set; parts of them.
+//! Data files of any known format, recognized by what is in them; several as one data set, or a part of it.
 
-use super::columns::ColumnNames;
-use super::hdf5::{self, Entry, Source};
-use super::log::{Loaded, Log};
-use super::{Columns, csv, minari, npz};
-use crate::files::{sha256, sha256_of};
-use crate::rng::Stream;
+use super::Columns;
+use super::formats::columns::ColumnNames;
+use super::formats::hdf5::Source;
+use super::formats::{Entry, csv, minari, npz};
+use super::log::{Log, Logs};
 use crate::{Error, Result};
+use hambo_engine::files::{sha256, sha256_of};
+use hambo_engine::rng::Stream;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,13 +23,13 @@ const MINARI: &str = "minari:";
 /// How data files are read.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
-    /// What the columns of a table are; the usual names where nothing is said. Other formats name their arrays.
+    /// Which columns of a table hold what; found by their usual names if left empty. Other formats name their arrays.
     pub columns: ColumnNames,
-    /// Keep a part only.
+    /// Keep only a part.
     pub subsample: Option<Subsample>,
-    /// Seed of the choice of that part.
+    /// Seed for choosing that part.
     pub seed: u64,
-    /// Leave values that are not finite to [`survey`](super::survey), which tells of them; [`read`] refuses them anyway.
+    /// Keep values that are not finite, for [`survey`](super::survey), which counts them; [`Logs::read_with`] refuses them anyway.
     pub keep_not_finite: bool,
 }
 
@@ -37,7 +38,7 @@ pub struct ReadOptions {
 pub enum Subsample {
     /// Whole episodes until there are this many transitions; the last one chosen is cut to fit.
     Episodes(usize),
-    /// This many single transitions. Their neighbours are gone, so that what is left of an episode is short.
+    /// This many single transitions. Without their neighbors, what is left of an episode is short.
     Rows(usize),
 }
 
@@ -53,54 +54,61 @@ impl FromStr for Subsample {
             _ => Err(Error::setting(
                 "subsample",
                 text,
-                "a number of transitions of at least 2, to keep whole episodes, or rows: before it, to keep single \
-                 transitions",
+                "a number of transitions, at least 2, to keep whole episodes, or rows:NUMBER to keep single transitions",
             )),
         }
     }
 }
 
-/// Reads one data set: a file of any [`Format`](super::Format), a Minari data-set folder, or `minari:namespace/name-v0`, which is
-/// looked up in `MINARI_DATASETS_PATH` or else in `~/.minari/datasets`.
-///
-/// ```
-/// let folder = std::env::temp_dir().join(format!("hambo-read-{}.csv", std::process::id()));
-/// std::fs::write(&folder, "ep,s0,a0,reward\n1,0.0,1.0,0.0\n1,0.5,1.0,0.1\n1,1.0,1.0,0.2\n")?;
-/// let loaded = hambo::data::read(&folder, &Default::default())?;
-/// assert_eq!(loaded.transitions.next_states(), [0.5, 1.0]);
-/// # std::fs::remove_file(&folder)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn read(path: &Path, options: &ReadOptions) -> Result<Loaded> {
-    read_all(&[path], options)
-}
-
-/// Reads several files as one data set, in this order. Their sizes must agree; their formats need not.
-pub fn read_all<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Loaded> {
-    let (first, mut all) = read_logs(paths, options)?;
-    if let Some(subsample) = options.subsample {
-        all.subsample(subsample, Stream::new(options.seed).child("subsample"));
+impl Logs {
+    /// Reads one data set: a file of any [`Format`](super::Format), a Minari data-set folder, or
+    /// `minari:namespace/name-v0`, which is looked up in `MINARI_DATASETS_PATH` or else in `~/.minari/datasets`.
+    ///
+    /// ```
+    /// use hambo::data::Logs;
+    ///
+    /// let path = std::env::temp_dir().join(format!("hambo-read-{}.csv", std::process::id()));
+    /// std::fs::write(&path, "ep,s0,a0,reward\n1,0.0,1.0,0.0\n1,0.5,1.0,0.1\n1,1.0,1.0,0.2\n")?;
+    /// let logs = Logs::read(&path)?;
+    /// assert_eq!(logs.transitions.next_states(), [0.5, 1.0]);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn read(path: impl AsRef<Path>) -> Result<Logs> {
+        Logs::read_with(&[path], &ReadOptions::default())
     }
-    all.check(first)
+
+    /// Reads several files as one data set, in this order. Their sizes must agree; their formats need not.
+    pub fn read_with<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Logs> {
+        let (first, mut all) = read_logs(paths, options)?;
+        if let Some(subsample) = options.subsample {
+            all.subsample(subsample, Stream::new(options.seed).child("subsample"));
+        }
+        let logs = all.check(first)?;
+        let paths_read = paths.iter().map(|path| path.as_ref().to_owned()).collect();
+        Ok(Logs { paths: paths_read, sha256: Some(digest(paths)?), ..logs })
+    }
 }
 
-/// All of it, as yet unchecked, with the first of the paths.
+/// All files as one log, not yet checked, with the first of the paths.
 pub(super) fn read_logs<'a, P: AsRef<Path>>(
     paths: &'a [P],
     options: &ReadOptions,
 ) -> Result<(&'a Path, Log)> {
     let Some((first, others)) = paths.split_first() else {
-        return Err(Error::Data("no data file is named".into()));
+        return Err(Error::Data("no data file was given".into()));
     };
     let first = first.as_ref();
     let mut all = read_log(&locate(first)?, options)?;
-    let mut notes: Vec<(String, Vec<&Path>)> = all.notes.drain(..).map(|note| (note, vec![first])).collect();
+    let mut notes: Vec<(String, Vec<&Path>)> =
+        all.notes.drain(..).map(|note| (note, vec![first])).collect();
     for path in others {
         let path = path.as_ref();
         let mut log = read_log(&locate(path)?, options)?;
         let sizes = |c: &Columns| (c.state_dim, c.action_dim);
         if sizes(&log.columns) != sizes(&all.columns) {
-            let words = |(state, action)| format!("states of {state} and actions of {action} dimensions");
+            let words =
+                |(state, action)| format!("states of {state} and actions of {action} dimensions");
             return Err(Error::file(
                 path,
                 format!(
@@ -119,11 +127,12 @@ pub(super) fn read_logs<'a, P: AsRef<Path>>(
         }
         all.append(log);
     }
-    all.notes = notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
+    all.notes =
+        notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
     Ok((first, all))
 }
 
-/// A remark, with the files that it is about where there are several.
+/// A remark, with the files that it is about if there are several.
 fn attributed(note: String, files: &[&Path], all: usize) -> String {
     match files {
         _ if all == 1 => note,
@@ -133,8 +142,8 @@ fn attributed(note: String, files: &[&Path], all: usize) -> String {
     }
 }
 
-/// The SHA-256 of the data: that of the file (of a Minari data set its main file), or, of several, that of their
-/// digests in hexadecimal one after another.
+/// The SHA-256 of a file (of a Minari data set, that of its main file); of several files, that of their digests in
+/// hexadecimal one after another.
 pub fn digest<P: AsRef<Path>>(paths: &[P]) -> Result<String> {
     let digests: Vec<String> =
         paths.iter().map(|path| sha256(&locate(path.as_ref())?)).collect::<Result<_>>()?;
@@ -144,14 +153,19 @@ pub fn digest<P: AsRef<Path>>(paths: &[P]) -> Result<String> {
     }
 }
 
-/// What is in a data file: datasets, arrays or columns. Of a Minari data set only those of its first episode.
+/// What is in a data file: datasets, arrays or columns; of a Minari data set only those of its first episode.
 pub fn describe(path: &Path) -> Result<Vec<Entry>> {
     let path = locate(path)?;
     match Kind::of(&path)? {
-        Kind::Hdf5 => hdf5::entries(&path),
+        Kind::Hdf5 => {
+            let source = Source::open(&path)?;
+            // The episodes of a Minari file are alike, and there may be thousands.
+            let first = minari::episodes(&source).first().map(|&(_, group)| group);
+            Ok(source.entries(first))
+        }
         Kind::Zip => npz::entries(&path),
         #[cfg(feature = "parquet")]
-        Kind::Parquet => super::parquet::entries(&path),
+        Kind::Parquet => super::formats::parquet::entries(&path),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(&path)),
         Kind::Csv(separator) => csv::entries(&path, separator),
@@ -162,7 +176,7 @@ pub fn describe(path: &Path) -> Result<Vec<Entry>> {
 pub fn attributes(path: &Path) -> Result<Vec<(String, String)>> {
     let path = locate(path)?;
     match Kind::of(&path)? {
-        Kind::Hdf5 => hdf5::attributes(&path),
+        Kind::Hdf5 => Source::open(&path)?.attributes(),
         _ => Ok(Vec::new()),
     }
 }
@@ -173,7 +187,9 @@ pub fn locate(path: &Path) -> Result<PathBuf> {
         let store = match (std::env::var_os("MINARI_DATASETS_PATH"), std::env::home_dir()) {
             (Some(store), _) => PathBuf::from(store),
             (None, Some(home)) => home.join(".minari/datasets"),
-            (None, None) => return Err(Error::file(path, "no home folder: set MINARI_DATASETS_PATH")),
+            (None, None) => {
+                return Err(Error::file(path, "no home folder: set MINARI_DATASETS_PATH"));
+            }
         };
         let file = store.join(name).join(MINARI_FILES[0]);
         return match file.is_file() {
@@ -204,12 +220,12 @@ pub fn locate(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What a file is by its first bytes.
+/// The kind of a file, by its first bytes.
 enum Kind {
     Hdf5,
     Zip,
     Parquet,
-    /// With what separates its fields.
+    /// With the separator of its fields.
     Csv(u8),
 }
 
@@ -217,9 +233,13 @@ impl Kind {
     fn of(path: &Path) -> Result<Kind> {
         let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
         let mut start = Vec::new();
-        file.take(BEGINNING as u64).read_to_end(&mut start).map_err(|e| Error::io(path, "read", e))?;
-        let at = |place: usize, magic: &[u8]| start.get(place..).is_some_and(|rest| rest.starts_with(magic));
-        // HDF5 allows a block of the user's own before its first bytes, of 512 bytes or that times a power of two.
+        file.take(BEGINNING as u64)
+            .read_to_end(&mut start)
+            .map_err(|e| Error::io(path, "read", e))?;
+        let at = |place: usize, magic: &[u8]| {
+            start.get(place..).is_some_and(|rest| rest.starts_with(magic))
+        };
+        // HDF5 allows a user block before its first bytes, of 512 bytes times a power of two.
         if [0, 512, 1024, 2048, 4096].into_iter().any(|place| at(place, b"\x89HDF\r\n\x1a\n")) {
             return Ok(Kind::Hdf5);
         }
@@ -252,7 +272,7 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
     if !options.columns.is_empty() && !matches!(kind, Kind::Csv(_) | Kind::Parquet) {
         return Err(Error::file(
             path,
-            "names of columns are for CSV and Parquet: the arrays of this file have theirs",
+            "column names are for CSV and Parquet: this file names its own arrays",
         ));
     }
     match kind {
@@ -315,10 +335,11 @@ impl Log {
         let episodes = self.columns.episode_starts.len();
         self.notes.push(match subsample {
             Subsample::Rows(_) => format!(
-                "{n} of {all} transitions kept, chosen one by one: what follows each other is {episodes} pieces of \
-                 episodes"
+                "{n} of {all} transitions kept, chosen one by one: they form {episodes} pieces of episodes"
             ),
-            Subsample::Episodes(_) => format!("{n} of {all} transitions kept, in {episodes} episodes chosen at random"),
+            Subsample::Episodes(_) => {
+                format!("{n} of {all} transitions kept, in {episodes} episodes chosen at random")
+            }
         });
     }
 
@@ -340,7 +361,8 @@ impl Log {
             }
             fresh = false;
             new.states.extend_from_slice(&old.states[row * old.state_dim..][..old.state_dim]);
-            new.next_states.extend_from_slice(&old.next_states[row * old.state_dim..][..old.state_dim]);
+            new.next_states
+                .extend_from_slice(&old.next_states[row * old.state_dim..][..old.state_dim]);
             new.actions.extend_from_slice(&old.actions[row * old.action_dim..][..old.action_dim]);
             new.rewards.push(old.rewards[row]);
             new.terminals.push(old.terminals[row]);

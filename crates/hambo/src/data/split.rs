@@ -1,8 +1,8 @@
 //! Which transitions train the model, which stop its training, which calibrate it.
 
 use super::Transitions;
-use crate::rng::Stream;
 use crate::{Error, Result};
+use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 
 /// Episodes needed before whole episodes are held out; with fewer, single transitions are.
@@ -12,7 +12,7 @@ const EPISODES: usize = 10;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
-    /// [`Transitions::digest`] of the data that the rows are of.
+    /// [`Transitions::digest`] of the data that the rows belong to.
     pub data_sha256: String,
     /// Rows that the model is trained on; not stored with a model.
     #[serde(skip)]
@@ -21,19 +21,22 @@ pub struct Split {
     pub validation: Vec<u32>,
     /// Rows that the uncertainty is calibrated on, D_c of the paper.
     pub calibration: Vec<u32>,
-    /// Whether whole episodes were held out; otherwise neighbours of held-out rows may be in training.
+    /// Whether whole episodes were held out; otherwise neighbors of held-out rows may be in training.
     pub by_episode: bool,
 }
 
 impl Split {
     /// Holds out a fraction of the data for validation and as much again for calibration: whole episodes
-    /// where there are enough of them, since neighbouring rows of one episode are near copies.
+    /// where there are enough of them, since neighboring rows of one episode are near copies.
     pub fn new(data: &Transitions, fraction: f64, stream: Stream) -> Result<Self> {
         check_holdout(fraction)?;
         let mut generator = stream.generator();
         let by_episode = data.episodes().len() >= EPISODES;
-        let mut units: Vec<std::ops::Range<usize>> =
-            if by_episode { data.episodes().collect() } else { (0..data.len()).map(|i| i..i + 1).collect() };
+        let mut units: Vec<std::ops::Range<usize>> = if by_episode {
+            data.episodes().collect()
+        } else {
+            (0..data.len()).map(|i| i..i + 1).collect()
+        };
         generator.shuffle(&mut units);
         let wanted = ((data.len() as f64 * fraction).round() as usize).max(1);
         let mut sets: [Vec<u32>; 3] = Default::default();
@@ -113,6 +116,11 @@ mod tests {
     fn fractions_out_of_range_and_tiny_data_are_refused() {
         assert!(Split::new(&data(1, 50), 0.0, Stream::new(1)).is_err());
         assert!(Split::new(&data(1, 50), 0.5, Stream::new(1)).is_err());
-        assert!(Split::new(&data(1, 2), 0.1, Stream::new(1)).unwrap_err().to_string().contains("too few"));
+        assert!(
+            Split::new(&data(1, 2), 0.1, Stream::new(1))
+                .unwrap_err()
+                .to_string()
+                .contains("too few")
+        );
     }
 }

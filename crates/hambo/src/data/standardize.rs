@@ -93,7 +93,8 @@ mod tests {
     fn a_constant_column_keeps_its_unit_and_is_refused_by_name() {
         let s = of(&[[0.1, 1.0], [0.1, 2.0], [0.1, 4.0]]);
         assert_eq!(s.std[0], 1.0);
-        let error = refuse_constant_columns("states", &[0.1, 1.0, 0.1, 2.0], 2).unwrap_err().to_string();
+        let error =
+            refuse_constant_columns("states", &[0.1, 1.0, 0.1, 2.0], 2).unwrap_err().to_string();
         assert!(error.contains("column 0 is 0.1"), "{error}");
         assert!(refuse_constant_columns("states", &[0.1, 1.0, 0.2, 2.0], 2).is_ok());
     }

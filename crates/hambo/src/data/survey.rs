@@ -1,13 +1,13 @@
-//! What is in a data set, also in one that cannot be learned from: nothing is refused but what cannot be read.
+//! What is in a data set, even in one that nothing can be learned from: only what cannot be read is refused.
 
-use super::log::{Format, Loaded, Log};
+use super::log::{Format, Log};
 use super::read::read_logs;
 use super::{ReadOptions, Transitions};
 use crate::Result;
 use serde::Serialize;
 use std::path::Path;
 
-/// A data set as it is.
+/// What is in a data set.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// How the (first) file is laid out.
@@ -38,7 +38,7 @@ pub struct Survey {
     pub usable: std::result::Result<Transitions, String>,
 }
 
-/// Mean and extremes; NaN where there is nothing.
+/// Mean and extremes; NaN if there are no values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
     /// Arithmetic mean.
@@ -51,8 +51,9 @@ pub struct Range {
 
 impl Range {
     fn of(values: &[f64]) -> Self {
-        let (min, max) =
-            values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+        let (min, max) = values
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
         match values.is_empty() {
             true => Range { mean: f64::NAN, min: f64::NAN, max: f64::NAN },
             false => Range { mean: values.iter().sum::<f64>() / values.len() as f64, min, max },
@@ -81,7 +82,8 @@ impl ColumnSurvey {
         let column = || values.iter().skip(c).step_by(width);
         let finite: Vec<f64> = column().filter(|v| v.is_finite()).map(|&v| f64::from(v)).collect();
         let range = Range::of(&finite);
-        let variance = finite.iter().map(|v| (v - range.mean).powi(2)).sum::<f64>() / finite.len() as f64;
+        let variance =
+            finite.iter().map(|v| (v - range.mean).powi(2)).sum::<f64>() / finite.len() as f64;
         ColumnSurvey {
             name: if name == "reward" { name.to_owned() } else { format!("{name} {c}") },
             range,
@@ -92,7 +94,7 @@ impl ColumnSurvey {
     }
 }
 
-/// Looks at one data set, named as for [`read_all`](super::read_all).
+/// Describes one data set, named as for [`Logs::read_with`](super::Logs::read_with).
 pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Survey> {
     let options = ReadOptions { keep_not_finite: true, ..options.clone() };
     let (path, Log { format, columns, mut notes, rows, finite }) = read_logs(paths, &options)?;
@@ -101,16 +103,20 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
     let ends = starts.iter().skip(1).copied().chain([n]);
     let episodes: Vec<_> = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
     let lengths: Vec<f64> = episodes.iter().map(|e| e.len() as f64).collect();
-    let sum = |e: &std::ops::Range<usize>| columns.rewards[e.clone()].iter().map(|&r| f64::from(r)).sum();
+    let sum =
+        |e: &std::ops::Range<usize>| columns.rewards[e.clone()].iter().map(|&r| f64::from(r)).sum();
     let returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
     let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
-    let surveyed =
-        [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &columns.rewards, 1)]
-            .into_iter()
-            .flat_map(|(name, values, width)| {
-                (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
-            })
-            .collect();
+    let surveyed = [
+        ("state", &columns.states, ds),
+        ("action", &columns.actions, da),
+        ("reward", &columns.rewards, 1),
+    ]
+    .into_iter()
+    .flat_map(|(name, values, width)| {
+        (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
+    })
+    .collect();
     let terminals = count(&columns.terminals);
     if let [first, others @ ..] = &episodes[..]
         && terminals == episodes.len()
@@ -119,7 +125,7 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
         && others.iter().all(|e| e.len() == first.len())
     {
         notes.push(format!(
-            "all {terminals} episodes end in a terminal state after exactly {} steps: an evaluation takes that for a time \
+            "all {terminals} episodes end in a terminal state after exactly {} steps: an evaluation takes this to be a time \
              limit unless a termination is given; flag time limits as timeouts",
             first.len()
         ));
@@ -142,5 +148,5 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
 }
 
 fn usable(log: Log, path: &Path) -> std::result::Result<Transitions, String> {
-    log.check(path).map(|Loaded { transitions, .. }| transitions).map_err(|e| e.to_string())
+    log.check(path).map(|logs| logs.transitions).map_err(|e| e.to_string())
 }

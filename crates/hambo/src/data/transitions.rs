@@ -1,9 +1,27 @@
 //! Logged transitions, checked once on construction so that nothing after has to.
 
-use crate::files::Digest;
 use crate::{Error, Result};
+use hambo_engine::files::Digest;
 
 /// n logged transitions (s, a, r, s'), in the order of the log. All matrices are row-major, batch first.
+///
+/// ```
+/// use hambo::Transitions;
+/// use hambo::data::Columns;
+/// let columns = Columns {
+///     state_dim: 1,
+///     action_dim: 1,
+///     states: vec![0.0, 0.5],
+///     actions: vec![0.5, 0.5],
+///     rewards: vec![0.0, 1.0],
+///     next_states: vec![0.5, 1.0],
+///     terminals: vec![false, true],
+///     timeouts: vec![false; 2],
+///     episode_starts: vec![0],
+/// };
+/// assert_eq!(Transitions::new(columns)?.len(), 2);
+/// # Ok::<(), hambo::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transitions {
     state_dim: usize,
@@ -61,7 +79,9 @@ impl Transitions {
             )));
         }
         if n < 2 {
-            return Err(Error::Data(format!("{n} transitions: at least 2 are needed to learn anything")));
+            return Err(Error::Data(format!(
+                "{n} transitions: at least 2 are needed to learn anything"
+            )));
         }
         let lengths = [
             ("states", states.len(), n * state_dim),
@@ -73,7 +93,7 @@ impl Transitions {
         for (name, len, expected) in lengths {
             if len != expected {
                 return Err(Error::Data(format!(
-                    "{name} hold {len} values, {n} rewards ask for {expected} (states {state_dim} wide, actions {action_dim} wide)"
+                    "{name} hold {len} values, but {n} rewards need {expected} (states {state_dim} wide, actions {action_dim} wide)"
                 )));
             }
         }
@@ -101,8 +121,11 @@ impl Transitions {
 
     /// The transitions of these episodes, by their numbers, in the order of the log.
     pub fn of_episodes(&self, chosen: &[usize]) -> Result<Self> {
-        let mut columns =
-            Columns { state_dim: self.state_dim, action_dim: self.action_dim, ..Columns::default() };
+        let mut columns = Columns {
+            state_dim: self.state_dim,
+            action_dim: self.action_dim,
+            ..Columns::default()
+        };
         let mut keep = vec![false; self.episode_starts.len()];
         chosen.iter().for_each(|&index| keep[index] = true);
         for (rows, _) in self.episodes().zip(keep).filter(|(_, keep)| *keep) {
@@ -118,11 +141,14 @@ impl Transitions {
         Transitions::new(columns)
     }
 
-    /// The SHA-256 of all rows in their order, with where episodes begin and how they end: a model is of these data and
-    /// no others.
+    /// The SHA-256 of all rows in their order, with where episodes begin and how they end. It ties a model to
+    /// the data it was fitted to.
     pub fn digest(&self) -> String {
         let mut digest = Digest::default();
-        digest.add(&[self.state_dim as u64, self.action_dim as u64, self.len() as u64], u64::to_le_bytes);
+        digest.add(
+            &[self.state_dim as u64, self.action_dim as u64, self.len() as u64],
+            u64::to_le_bytes,
+        );
         for column in [&self.states, &self.actions, &self.rewards, &self.next_states] {
             digest.add(column, f32::to_le_bytes);
         }
@@ -172,8 +198,9 @@ impl Transitions {
     }
     /// Row ranges of the episodes, in order; together they are all rows.
     pub fn episodes(&self) -> impl ExactSizeIterator<Item = std::ops::Range<usize>> + '_ {
-        (0..self.episode_starts.len())
-            .map(|i| self.episode_starts[i]..self.episode_starts.get(i + 1).copied().unwrap_or(self.len()))
+        (0..self.episode_starts.len()).map(|i| {
+            self.episode_starts[i]..self.episode_starts.get(i + 1).copied().unwrap_or(self.len())
+        })
     }
     /// State of row i.
     pub fn state(&self, row: usize) -> &[f32] {
@@ -244,8 +271,13 @@ mod tests {
     #[test]
     fn bad_columns_are_refused_with_their_place() {
         assert!(error(|c| c.states[3] = f32::NAN).contains("states: NaN in row 1, column 1"));
-        assert!(error(|c| c.rewards[2] = f32::INFINITY).contains("rewards: inf in row 2, column 0"));
-        assert!(error(|c| c.actions.truncate(2)).contains("actions hold 2 values, 3 rewards ask for 3"));
+        assert!(
+            error(|c| c.rewards[2] = f32::INFINITY).contains("rewards: inf in row 2, column 0")
+        );
+        assert!(
+            error(|c| c.actions.truncate(2))
+                .contains("actions hold 2 values, but 3 rewards need 3")
+        );
         assert!(error(|c| c.episode_starts = vec![1]).contains("ascend from row 0"));
         assert!(error(|c| c.episode_starts = vec![0, 3]).contains("below 3"));
         assert!(error(|c| c.state_dim = 0).contains("at least one"));

@@ -34,8 +34,9 @@ pub fn recalibrate(residuals: &[f32]) -> f64 {
 
     let mut crossings: Vec<(f32, u8)> = Vec::new();
     for (level, &q) in quantiles.iter().enumerate() {
-        let crossing =
-            |&z: &f32| (z != 0.0 && q != 0.0 && (z > 0.0) == (q > 0.0)).then(|| (z / q as f32, level as u8));
+        let crossing = |&z: &f32| {
+            (z != 0.0 && q != 0.0 && (z > 0.0) == (q > 0.0)).then(|| (z / q as f32, level as u8))
+        };
         crossings.extend(residuals.iter().filter_map(crossing));
     }
     crossings.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -62,7 +63,7 @@ pub fn recalibrate(residuals: &[f32]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use hambo_engine::rng::Stream;
 
     fn normals(n: usize, scale: f64) -> Vec<f32> {
         let mut g = Stream::new(5).child("calibration").generator();

@@ -69,13 +69,19 @@ impl Frame {
         targets: Standardizer,
     ) -> Result<Self> {
         let widths = [
-            layout.observed.checked_add(layout.angles.len()).and_then(|w| w.checked_add(action_dim)),
+            layout
+                .observed
+                .checked_add(layout.angles.len())
+                .and_then(|w| w.checked_add(action_dim)),
             layout.observed.checked_add(layout.reward.into()),
         ];
         let fits = layout.observed > 0
             && action_dim > 0
             && layout.angles.windows(2).all(|w| w[0].index < w[1].index)
-            && layout.angles.iter().all(|a| a.index < layout.observed && a.from.is_none_or(f32::is_finite))
+            && layout
+                .angles
+                .iter()
+                .all(|a| a.index < layout.observed && a.from.is_none_or(f32::is_finite))
             && [&inputs, &targets]
                 .map(|units| (units.mean.len() == units.std.len()).then_some(units.std.len()))
                 == widths;
@@ -84,10 +90,13 @@ impl Frame {
             return Err(Error::Mismatch(problem.to_owned()));
         }
         let finite = |units: &Standardizer| {
-            units.mean.iter().all(|m| m.is_finite()) && units.std.iter().all(|s| *s > 0.0 && s.is_finite())
+            units.mean.iter().all(|m| m.is_finite())
+                && units.std.iter().all(|s| *s > 0.0 && s.is_finite())
         };
         if !finite(&inputs) || !finite(&targets) {
-            return Err(Error::Mismatch("units must be finite, and their deviations positive".to_owned()));
+            return Err(Error::Mismatch(
+                "units must be finite, and their deviations positive".to_owned(),
+            ));
         }
         Ok(Frame { views: layout.views()?, layout, action_dim, target, inputs, targets })
     }
@@ -127,7 +136,8 @@ impl Frame {
         let (width, ds) = (self.input_dim(), self.state_dim());
         let mut x = vec![0.0; rows.len() * width];
         let mut y = vec![0.0; rows.len() * ds];
-        for ((&row, x), y) in rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(ds)) {
+        for ((&row, x), y) in rows.iter().zip(x.chunks_exact_mut(width)).zip(y.chunks_exact_mut(ds))
+        {
             input_row(&self.layout, data, row as usize, x);
             target_row(&self.layout, data, self.target, row as usize, y);
         }
@@ -139,7 +149,8 @@ impl Frame {
     /// What the model sees of states, as the data have them, and actions: `[rows, input]`.
     pub(crate) fn standardized_inputs(&self, states: &[f32], actions: &[f32]) -> Vec<f32> {
         let mut x = vec![0.0; states.len() / self.layout.observed * self.input_dim()];
-        let rows = states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
+        let rows =
+            states.chunks_exact(self.layout.observed).zip(actions.chunks_exact(self.action_dim));
         for ((state, action), x) in rows.zip(x.chunks_exact_mut(self.input_dim())) {
             let (features, seen) = x.split_at_mut(self.layout.features());
             self.layout.embed(state, features);

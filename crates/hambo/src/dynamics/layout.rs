@@ -6,7 +6,7 @@
 
 use crate::Result;
 use crate::data::Transitions;
-use crate::expression::{Program, Scope};
+use hambo_engine::expression::{Program, Scope};
 use serde::{Deserialize, Serialize};
 use std::f32::consts::{PI, TAU};
 
@@ -43,7 +43,7 @@ pub(crate) struct Views {
     /// From the carried state to the networks' inputs.
     pub features: Option<Program>,
     /// From a predicted state to the one that the log would have, angles in their range.
-    pub settled: Option<Program>,
+    pub wrapped: Option<Program>,
 }
 
 impl Layout {
@@ -57,10 +57,15 @@ impl Layout {
                 let values = data.states().iter().skip(index).step_by(data.state_dim());
                 values.chain(data.next_states().iter().skip(index).step_by(data.state_dim()))
             };
-            let within = |from: f32| column().all(|x| (from - SLACK..=from + TAU + SLACK).contains(x));
+            let within =
+                |from: f32| column().all(|x| (from - SLACK..=from + TAU + SLACK).contains(x));
             Angle { index, from: [-PI, 0.0].into_iter().find(|&from| within(from)) }
         };
-        Layout { observed: data.state_dim(), angles: indices.into_iter().map(angle).collect(), reward }
+        Layout {
+            observed: data.state_dim(),
+            angles: indices.into_iter().map(angle).collect(),
+            reward,
+        }
     }
 
     /// Length of the states that trajectories carry.
@@ -124,20 +129,20 @@ impl Layout {
                 None => vec![format!("s[{i}]")],
             })
         };
-        let settled = || {
+        let wrapped = || {
             (0..self.carried()).map(|i| match self.angle(i).and_then(|angle| angle.from) {
                 Some(from) if from < 0.0 => format!("wrap(s[{i}])"),
                 Some(_) => format!("wrap(s[{i}] - pi) + pi"),
                 None => format!("s[{i}]"),
             })
         };
-        let wrapped = self.angles.iter().any(|angle| angle.from.is_some());
+        let wraps = self.angles.iter().any(|angle| angle.from.is_some());
         Ok(Views {
             observation: self.reward.then(|| program(entries().collect())).transpose()?,
             features: (self.reward || !self.angles.is_empty())
                 .then(|| program(features().collect()))
                 .transpose()?,
-            settled: wrapped.then(|| program(settled().collect())).transpose()?,
+            wrapped: wraps.then(|| program(wrapped().collect())).transpose()?,
         })
     }
 }
@@ -146,7 +151,7 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::data::Columns;
-    use crate::expression::Scratch;
+    use hambo_engine::expression::Scratch;
 
     fn data(angles: [f32; 3]) -> Transitions {
         Transitions::new(Columns {
@@ -199,10 +204,10 @@ mod tests {
         layout.embed(&[5.0, 3.0], &mut embedded);
         assert_eq!(run(&views.features, &[5.0, 3.0, 9.0]), embedded);
         assert_eq!(run(&views.observation, &[5.0, 3.0, 9.0]), [5.0, 3.0]);
-        let settled = run(&views.settled, &[5.0, 3.5, 9.0]);
-        assert!((settled[1] - (3.5 - TAU)).abs() < 1e-5 && settled[2] == 9.0, "{settled:?}");
+        let wrapped = run(&views.wrapped, &[5.0, 3.5, 9.0]);
+        assert!((wrapped[1] - (3.5 - TAU)).abs() < 1e-5 && wrapped[2] == 9.0, "{wrapped:?}");
 
         let plain = Layout::of(&data, &[], false).views().unwrap();
-        assert!(plain.observation.is_none() && plain.features.is_none() && plain.settled.is_none());
+        assert!(plain.observation.is_none() && plain.features.is_none() && plain.wrapped.is_none());
     }
 }

@@ -5,18 +5,19 @@ pub mod calibration;
 mod frame;
 pub mod gp;
 mod layout;
-pub(crate) mod minibatches;
+mod config;
 mod model_files;
 
 pub use bnn::{Bnn, BnnConfig, FitReport};
+pub use config::ModelConfig;
 pub use frame::{Frame, Target};
 pub use gp::{Gp, GpConfig, GpReport};
 pub use layout::{Angle, Layout};
 pub use model_files::load;
 
-use crate::compute::{Buffer, Device, Gaussian, Input};
 use crate::data::{Split, Transitions};
 use crate::{Error, Result};
+use hambo_engine::backend::{Buffer, Device, Gaussian, Input};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -35,23 +36,38 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     fn head(&self) -> &Gaussian;
     /// All members' outputs `[members, rows, 2·state]`, from standardized (s, a).
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer);
-    /// The same for `rows` rows, so that it can be differentiated.
-    fn pass<'a>(&'a self, device: &Device, rows: usize) -> Box<dyn Pass + 'a>;
-    /// Whether a member is a possible dynamics, which an adversary can choose and a trajectory can follow.
-    fn has_particles(&self) -> bool;
-    /// Whether it computes on that device; one that does not need the host in every step.
-    fn on_device(&self, device: &Device) -> bool;
-    /// τ per dimension.
-    fn tau(&self) -> &[f32];
-    /// Rows of the data that the model was not trained on; its list of training rows is empty.
+    /// Rows of the data that the model was not trained on, and whose data they are of; its list of training rows is empty.
     fn held_out(&self) -> &Split;
-    /// What happened in the fit.
-    fn fit_report(&self) -> ModelReport;
-    /// With which settings, by the name of the kind of model.
-    fn settings(&self) -> Value;
-    /// The files that keep it in a folder, for a caller to write; [`load`] reads them.
-    fn files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>>;
 
+    /// The same as [`Dynamics::infer`] for `rows` rows, so that it can be differentiated; none: adversaries are searched for
+    /// without gradients.
+    fn pass<'a>(&'a self, _device: &Device, _rows: usize) -> Option<Box<dyn Pass + 'a>> {
+        None
+    }
+    /// Whether a member is a possible dynamics, which an adversary can choose and a trajectory can follow.
+    fn has_particles(&self) -> bool {
+        true
+    }
+    /// Whether it computes on that device; one that does not needs the host in every step.
+    fn on_device(&self, device: &Device) -> bool {
+        device.is_host()
+    }
+    /// τ per dimension, by which σ_e is recalibrated.
+    fn tau(&self) -> Vec<f32> {
+        vec![1.0; self.state_dim()]
+    }
+    /// What happened in the fit.
+    fn fit_report(&self) -> ModelReport {
+        ModelReport::Custom(format!("{self:?}"))
+    }
+    /// With which settings, by the name of the kind of model.
+    fn settings(&self) -> Value {
+        Value::Null
+    }
+    /// The files that keep it in a folder, for a caller to write; [`load`] reads them. None by default.
+    fn files(&self, _device: &Device, _folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+        Ok(Vec::new())
+    }
     /// Itself, where it is a Gaussian process, of which there is a theory.
     fn as_gp(&self) -> Option<&Gp> {
         None
@@ -88,16 +104,19 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     }
 
     /// Moments of the next state at given states, as the data have them, and actions, on the host.
-    fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Prediction {
+    fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Result<Prediction> {
         let frame = self.frame();
         let (seen, ds, da) = (frame.layout.observed, frame.state_dim(), frame.action_dim);
         let rows = states.len() / seen;
-        let mut prediction = Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
+        let mut prediction =
+            Prediction { mean: vec![], epistemic_std: vec![], aleatoric_std: vec![] };
         for first in (0..rows).step_by(CHUNK) {
             let n = CHUNK.min(rows - first);
-            let x = frame
-                .standardized_inputs(&states[first * seen..][..n * seen], &actions[first * da..][..n * da]);
-            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n);
+            let x = frame.standardized_inputs(
+                &states[first * seen..][..n * seen],
+                &actions[first * da..][..n * da],
+            );
+            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n)?;
             for i in 0..n * ds {
                 let (offset, scale) = (frame.targets.mean[i % ds], frame.targets.std[i % ds]);
                 let state = &states[(first + i / ds) * seen..][..seen];
@@ -107,27 +126,38 @@ pub trait Dynamics: std::fmt::Debug + Sync {
                 prediction.aleatoric_std.push(scale * aleatoric[i].sqrt());
             }
         }
-        prediction
+        Ok(prediction)
     }
 
     /// (s' − μ) / σ on logged rows, one list a dimension.
-    fn standardized_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+    fn standardized_residuals(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        rows: &[u32],
+    ) -> Result<Vec<Vec<f32>>> {
         residuals(self, device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
     }
 
     /// (s' − μ) / σ_e on logged rows, one list a dimension.
-    fn epistemic_residuals(&self, device: &Device, data: &Transitions, rows: &[u32]) -> Vec<Vec<f32>> {
+    fn epistemic_residuals(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        rows: &[u32],
+    ) -> Result<Vec<Vec<f32>>> {
         residuals(self, device, data, rows, |epistemic, _| epistemic.sqrt())
     }
 
     /// Mean, epistemic and aleatoric variance in standardized units, on the host.
-    fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> [Vec<f32>; 3] {
+    fn moments(&self, device: &Device, x: &Buffer, rows: usize) -> Result<[Vec<f32>; 3]> {
         let (members, ds) = (self.members(), self.state_dim());
         let mut output = device.zeros(members * rows * 2 * ds);
         self.infer(device, Input::Shared(x), rows, &mut output);
-        let [mut mean, mut epistemic, mut aleatoric] = std::array::from_fn(|_| device.zeros(rows * ds));
+        let [mut mean, mut epistemic, mut aleatoric] =
+            std::array::from_fn(|_| device.zeros(rows * ds));
         device.moments(self.head(), members, &output, &mut mean, &mut epistemic, &mut aleatoric);
-        [mean, epistemic, aleatoric].map(|b| device.download(&b))
+        Ok([device.download(&mean)?, device.download(&epistemic)?, device.download(&aleatoric)?])
     }
 }
 
@@ -160,6 +190,8 @@ pub enum ModelReport {
     Bnn(FitReport),
     /// Hyper-parameters and data of Gaussian processes.
     Gp(GpReport),
+    /// What a model of one's own says of itself.
+    Custom(String),
 }
 
 impl ModelReport {
@@ -168,6 +200,7 @@ impl ModelReport {
         match self {
             ModelReport::Bnn(_) => "bnn",
             ModelReport::Gp(_) => "gp",
+            ModelReport::Custom(_) => "custom",
         }
     }
 }
@@ -181,15 +214,15 @@ fn residuals(
     data: &Transitions,
     rows: &[u32],
     unit: impl Fn(f32, f32) -> f32,
-) -> Vec<Vec<f32>> {
+) -> Result<Vec<Vec<f32>>> {
     let ds = model.state_dim();
     let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
     for rows in rows.chunks(CHUNK) {
         let (x, y) = model.frame().standardized(data, rows);
-        let [mean, epistemic, aleatoric] = model.moments(device, &device.adopt(x), rows.len());
+        let [mean, epistemic, aleatoric] = model.moments(device, &device.adopt(x), rows.len())?;
         for i in 0..y.len() {
             residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
         }
     }
-    residuals
+    Ok(residuals)
 }

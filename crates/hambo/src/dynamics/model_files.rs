@@ -6,11 +6,11 @@ use super::bnn::{Bnn, BnnConfig, FitReport};
 use super::frame::Frame;
 use super::gp::{self, Gp};
 use super::layout::Layout;
-use crate::compute::{Device, Gaussian, Shape};
 use crate::data::{Split, Standardizer};
-use crate::files::write_together;
-use crate::nn::Ensemble;
 use crate::{Error, Result};
+use hambo_engine::backend::{Device, Gaussian, Shape};
+use hambo_engine::files::write_together;
+use hambo_engine::nn::Ensemble;
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,11 @@ impl Bnn {
         write_together(&self.to_files(device, folder)?)
     }
 
-    pub(super) fn to_files(&self, device: &Device, folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    pub(super) fn to_files(
+        &self,
+        device: &Device,
+        folder: &Path,
+    ) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let shape = &self.ensemble.shape;
         let description = Description {
             schema: SCHEMA.to_owned(),
@@ -58,7 +62,7 @@ impl Bnn {
             report: self.report.clone(),
             held_out: self.held_out.clone(),
         };
-        let params = shape.dense(&device.download(&self.ensemble.params));
+        let params = shape.dense(&device.download(&self.ensemble.params)?);
         to_files(folder, &description, &[(PARAMS, &params, shape.parameters())])
     }
 
@@ -67,13 +71,15 @@ impl Bnn {
         let (path, d) = read_description::<Description>(folder, SCHEMA)?;
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
-        let shape = Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden).map_err(named)?;
+        let shape =
+            Shape::new(d.shape.members, d.shape.widths.clone(), d.shape.hidden).map_err(named)?;
         if !(d.head.floor > 0.0 && d.head.floor.is_finite()) {
-            let problem = format!("head.floor = {}: expected a positive, finite number", d.head.floor);
+            let problem =
+                format!("head.floor = {}: expected a positive, finite number", d.head.floor);
             return Err(Error::file(&path, problem));
         }
-        let frame =
-            Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets).map_err(named)?;
+        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets)
+            .map_err(named)?;
         let state_dim = frame.state_dim();
         let fits = frame.layout.angles.iter().map(|a| a.index).eq(d.config.angles.iter().copied())
             && frame.layout.reward == d.config.reward
@@ -99,7 +105,10 @@ impl Bnn {
         let params = read_tensor(&path, &bytes, PARAMS, shape.parameters())?;
         if params.len() != shape.members * shape.parameters() {
             let found = params.len() / shape.parameters();
-            return Err(Error::file(&path, format!("{PARAMS} has {found} rows, expected {}", shape.members)));
+            return Err(Error::file(
+                &path,
+                format!("{PARAMS} has {found} rows, expected {}", shape.members),
+            ));
         }
         Ok(Bnn {
             frame,
@@ -120,17 +129,21 @@ pub(super) fn to_files(
     matrices: &[(&str, &[f32], usize)],
 ) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let path = folder.join(DESCRIPTION);
-    let mut text = serde_json::to_vec_pretty(description).map_err(|e| Error::file(&path, e.to_string()))?;
+    let mut text =
+        serde_json::to_vec_pretty(description).map_err(|e| Error::file(&path, e.to_string()))?;
     text.push(b'\n');
     let tensor_path = folder.join(TENSORS);
     let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
-    let bytes: Vec<Vec<u8>> =
-        matrices.iter().map(|(_, values, _)| values.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
+    let bytes: Vec<Vec<u8>> = matrices
+        .iter()
+        .map(|(_, values, _)| values.iter().flat_map(|x| x.to_le_bytes()).collect())
+        .collect();
     let views = matrices.iter().zip(&bytes).map(|((name, values, width), bytes)| {
         let view = TensorView::new(Dtype::F32, vec![values.len() / width, *width], bytes);
         Ok((*name, view.map_err(problem)?))
     });
-    let tensors = safetensors::serialize(views.collect::<Result<Vec<_>>>()?, None).map_err(problem)?;
+    let tensors =
+        safetensors::serialize(views.collect::<Result<Vec<_>>>()?, None).map_err(problem)?;
     Ok(vec![(path, text), (tensor_path, tensors)])
 }
 
@@ -152,11 +165,16 @@ fn no_description(path: &Path, e: &serde_json::Error) -> Error {
 }
 
 /// The description of a model, of this layout and no other, and the path that errors name.
-pub(super) fn read_description<D: DeserializeOwned>(folder: &Path, schema: &str) -> Result<(PathBuf, D)> {
+pub(super) fn read_description<D: DeserializeOwned>(
+    folder: &Path,
+    schema: &str,
+) -> Result<(PathBuf, D)> {
     let (path, bytes, kind) = read_kind(folder)?;
     if kind.schema != schema {
-        let problem =
-            format!("schema is {:?}, this version reads {schema:?}: fit the model anew", kind.schema);
+        let problem = format!(
+            "schema is {:?}, this version reads {schema:?}: fit the model anew",
+            kind.schema
+        );
         return Err(Error::file(&path, problem));
     }
     let description = serde_json::from_slice(&bytes).map_err(|e| no_description(&path, &e))?;
@@ -180,16 +198,20 @@ pub(super) fn read_tensors(folder: &Path) -> Result<(PathBuf, Vec<u8>)> {
 
 /// A matrix of finite numbers with rows of that width from the bytes of a safetensors file.
 pub(super) fn read_tensor(path: &Path, bytes: &[u8], name: &str, width: usize) -> Result<Vec<f32>> {
-    let damaged =
-        |e: SafeTensorError| Error::file(path, format!("not a safetensors file, or a damaged one: {e}"));
+    let damaged = |e: SafeTensorError| {
+        Error::file(path, format!("not a safetensors file, or a damaged one: {e}"))
+    };
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let tensor = tensors.tensor(name).map_err(damaged)?;
     if tensor.dtype() != Dtype::F32 || tensor.shape().len() != 2 || tensor.shape()[1] != width {
         let found = format!("{name} is {:?} {:?}", tensor.dtype(), tensor.shape());
         return Err(Error::file(path, format!("{found}, expected F32 with rows of {width}")));
     }
-    let values: Vec<f32> =
-        tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let values: Vec<f32> = tensor
+        .data()
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
     match values.iter().all(|x| x.is_finite()) {
         true => Ok(values),
         false => Err(Error::file(path, format!("{name} holds values that are not finite"))),

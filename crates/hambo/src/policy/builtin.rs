@@ -1,16 +1,16 @@
-//! Controllers that come with the built-in environments, written as expressions with named gains.
+//! Controllers for the built-in environments, written as expressions with named gains.
 
 use super::Policy;
-use crate::expression::{Program, Scope};
 use crate::{Error, Result};
+use hambo_engine::expression::{Program, Scope};
 
 /// A family of controllers.
 struct Builtin {
     name: &'static str,
     state_dim: usize,
-    /// Gains with their defaults.
+    /// Names of the gains, with their defaults.
     gains: &'static [(&'static str, f64)],
-    /// Abbreviations, each may use those before it.
+    /// Named subexpressions; each may use those before it.
     terms: &'static [(&'static str, &'static str)],
     /// One expression per action; `{name}` stands for a gain or a term.
     actions: &'static [&'static str],
@@ -55,7 +55,8 @@ const BUILTINS: [Builtin; 3] = [
 /// All names, for messages.
 pub(super) fn names() -> String {
     let describe = |b: &Builtin| {
-        let gains: Vec<String> = b.gains.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let gains: Vec<String> =
+            b.gains.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{} (gains {})", b.name, gains.join(","))
     };
     BUILTINS.iter().map(describe).collect::<Vec<_>>().join(", ")
@@ -102,21 +103,24 @@ pub(super) fn read(spec: &str, text: &str) -> Result<Policy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::Device;
+    use hambo_engine::backend::Device;
 
     fn act(spec: &str, state: &[f32]) -> Vec<f32> {
         let device = Device::cpu(Some(1)).unwrap();
         let policy = Policy::read(spec).unwrap();
         let mut action = device.zeros(policy.action_dim);
         policy.act(&device, &device.upload(state), &mut action);
-        device.download(&action)
+        device.download(&action).unwrap()
     }
 
     #[test]
     fn waypoint_goes_in_two_straight_lines() {
         let norm = (4.0f32 + 1.1 * 1.1).sqrt();
         let first = act("builtin:waypoint,y=1.1", &[-2.0, 0.0]);
-        assert!((first[0] - 0.5 * 2.0 / norm).abs() < 1e-6 && (first[1] - 0.5 * 1.1 / norm).abs() < 1e-6);
+        assert!(
+            (first[0] - 0.5 * 2.0 / norm).abs() < 1e-6
+                && (first[1] - 0.5 * 1.1 / norm).abs() < 1e-6
+        );
         assert_eq!(act("builtin:waypoint,y=1.1", &[-0.25, 1.1]), [0.25, 0.0], "does not overshoot");
         let second = act("builtin:waypoint,y=1.1", &[0.0, 1.1]);
         assert!((second[0] - first[0]).abs() < 1e-6 && (second[1] + first[1]).abs() < 1e-6);

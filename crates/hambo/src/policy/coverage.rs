@@ -1,48 +1,54 @@
-//! How much of what a policy would do the data know: its actions in logged states against the actions logged nearby.
+//! How well the data cover a policy: its actions in logged states against the actions logged nearby.
 
 use super::Policy;
-use crate::compute::Device;
 use crate::data::Transitions;
-use crate::rng::Stream;
 use crate::stats::empirical_quantile;
 use crate::{Error, Result};
+use hambo_engine::backend::Device;
+use hambo_engine::rng::Stream;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Logged states in which the policy is asked, and logged pairs that it is compared with, at the most.
-const ASKED: usize = 1000;
+/// At most so many logged states are queried.
+const QUERIED: usize = 1000;
+/// At most so many logged pairs are compared with.
 const COMPARED: usize = 20_000;
-/// Share of logged pairs whose distance to the nearest other one counts as near.
+/// Share of the logged pairs whose distance to the nearest other pair counts as near.
 const NEAR: f64 = 0.95;
 
-/// Distances are Euclidean in (s, a), each column in units of its standard deviation. For every logged state that is
-/// asked about, the nearest logged pair of another episode (of another row, where there is one episode only) is looked
-/// for: once to the logged action, which says how far apart the data are anyway, and once to the policy's.
+/// How well the data cover a policy. Distances are Euclidean in (s, a), each column in units of its standard deviation.
+/// For every queried state, the nearest logged pair of another episode (of another row, if there is only one episode) is
+/// found twice: from the logged action, which shows how far apart the data are anyway, and from the policy's action.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Coverage {
-    /// Logged states in which the policy was asked.
+    /// Number of logged states in which the policy was queried.
     pub states: usize,
-    /// Logged pairs that were looked through.
+    /// Number of logged pairs that were searched.
     pub pairs: usize,
-    /// Median distance from a logged pair to the nearest other one.
+    /// Median distance from a logged pair to the nearest other pair.
     pub logged_distance: f64,
     /// Median distance from (s, π(s)) to the nearest logged pair.
     pub policy_distance: f64,
-    /// Share of (s, π(s)) that are as near to a logged pair as 95 % of the logged ones are to each other.
+    /// Share of (s, π(s)) that are as near to a logged pair as 95 % of the logged pairs are to each other.
     pub covered: f64,
-    /// Which dimensions keep the others away, those of the state before those of the action: their mean shares in the
-    /// squared distance to the nearest logged pair, over the (s, π(s)) that are not covered. Empty where all are.
+    /// What keeps the others away: the mean share of each dimension, state before action, in the squared distance to the
+    /// nearest logged pair, over the (s, π(s)) that are not covered. Empty if all are covered.
     pub distance_shares: Vec<f64>,
     /// Root mean square of π(s) − a per dimension, in units of the logged actions' standard deviation.
     pub action_difference: Vec<f64>,
     /// Share of the policy's actions outside the range of the logged ones, per dimension.
     pub outside_range: Vec<f64>,
-    /// Mean of ln π(a | s) over logged pairs, where the policy has a distribution.
+    /// Mean of ln π(a | s) over the queried pairs; none if the policy is deterministic.
     pub log_density: Option<f64>,
 }
 
 /// Compares the policy's mean actions with the logged ones.
-pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: Stream) -> Result<Coverage> {
+pub fn coverage(
+    device: &Device,
+    policy: &Policy,
+    data: &Transitions,
+    stream: Stream,
+) -> Result<Coverage> {
     let (ds, da) = (data.state_dim(), data.action_dim());
     if (policy.state_dim(), policy.action_dim()) != (ds, da) {
         return Err(Error::Mismatch(format!(
@@ -52,40 +58,51 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
             policy.action_dim()
         )));
     }
-    let episode: Vec<usize> =
-        data.episodes().enumerate().flat_map(|(i, rows)| std::iter::repeat_n(i, rows.len())).collect();
+    let episode: Vec<usize> = data
+        .episodes()
+        .enumerate()
+        .flat_map(|(i, rows)| std::iter::repeat_n(i, rows.len()))
+        .collect();
     let episodes = episode.last().map_or(0, |last| last + 1);
     let mut order: Vec<usize> = (0..data.len()).collect();
     stream.generator().shuffle(&mut order);
-    let asked = &order[..ASKED.min(order.len())];
+    let queried = &order[..QUERIED.min(order.len())];
     let compared = &order[..COMPARED.min(order.len())];
 
-    let states: Vec<f32> = asked.iter().flat_map(|&i| data.state(i)).copied().collect();
-    let logged: Vec<f32> = asked.iter().flat_map(|&i| data.action(i)).copied().collect();
-    let mut chosen = device.zeros(asked.len() * da);
+    let states: Vec<f32> = queried.iter().flat_map(|&i| data.state(i)).copied().collect();
+    let logged: Vec<f32> = queried.iter().flat_map(|&i| data.action(i)).copied().collect();
+    let mut chosen = device.zeros(queried.len() * da);
     policy.act(device, &device.upload(&states), &mut chosen);
-    let chosen = device.download(&chosen);
+    let chosen = device.download(&chosen)?;
 
     let (state_std, action_std) = (deviations(data.states(), ds), deviations(data.actions(), da));
     let place = |state: &[f32], action: &[f32]| -> Vec<f32> {
         let states = state.iter().zip(&state_std).map(|(x, s)| x / s);
         states.chain(action.iter().zip(&action_std).map(|(x, s)| x / s)).collect()
     };
-    let places: Vec<Vec<f32>> = compared.iter().map(|&i| place(data.state(i), data.action(i))).collect();
+    let places: Vec<Vec<f32>> =
+        compared.iter().map(|&i| place(data.state(i), data.action(i))).collect();
     // Squared distances per dimension.
     let apart = |place: &[f32], point: &[f32]| -> Vec<f32> {
         place.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).collect()
     };
     let nearest = |point: Vec<f32>, row: usize| -> Vec<f32> {
         let other = |j: usize| if episodes > 1 { episode[j] != episode[row] } else { j != row };
-        let candidates = compared.iter().zip(&places).filter(|(j, _)| other(**j)).map(|(_, place)| place);
-        let squared = |place: &[f32]| place.iter().zip(&point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+        let candidates =
+            compared.iter().zip(&places).filter(|(j, _)| other(**j)).map(|(_, place)| place);
+        let squared =
+            |place: &[f32]| place.iter().zip(&point).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
         let found = candidates.min_by(|a, b| squared(a).total_cmp(&squared(b)));
-        found.map_or_else(|| vec![f32::MAX / (ds + da) as f32; ds + da], |place| apart(place, &point))
+        found.map_or_else(
+            || vec![f32::MAX / (ds + da) as f32; ds + da],
+            |place| apart(place, &point),
+        )
     };
     let all_nearest = |actions: &[f32]| -> Vec<Vec<f32>> {
-        let rows: Vec<_> = asked.iter().zip(actions.chunks_exact(da)).collect();
-        rows.into_par_iter().map(|(&row, action)| nearest(place(data.state(row), action), row)).collect()
+        let rows: Vec<_> = queried.iter().zip(actions.chunks_exact(da)).collect();
+        rows.into_par_iter()
+            .map(|(&row, action)| nearest(place(data.state(row), action), row))
+            .collect()
     };
     let distance = |parts: &Vec<f32>| f64::from(parts.iter().sum::<f32>().sqrt());
     let sorted = |parts: &[Vec<f32>]| {
@@ -102,34 +119,42 @@ pub fn coverage(device: &Device, policy: &Policy, data: &Transitions, stream: St
         let shares = away.iter().map(|parts| f64::from(parts[c]) / all(parts));
         shares.sum::<f64>() / away.len() as f64
     };
-    let n = asked.len() as f64;
-    let column =
-        |values: &'_ [f32], c: usize| values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>();
+    let n = queried.len() as f64;
+    let column = |values: &'_ [f32], c: usize| {
+        values.iter().skip(c).step_by(da).copied().collect::<Vec<f32>>()
+    };
     let difference = |c: usize| {
-        let squares =
-            column(&chosen, c).into_iter().zip(column(&logged, c)).map(|(a, b)| f64::from(a - b).powi(2));
+        let squares = column(&chosen, c)
+            .into_iter()
+            .zip(column(&logged, c))
+            .map(|(a, b)| f64::from(a - b).powi(2));
         (squares.sum::<f64>() / n).sqrt() / f64::from(action_std[c])
     };
     let outside = |c: usize| {
         let all = data.actions().iter().skip(c).step_by(da);
-        let (low, high) = all.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &a| (l.min(a), h.max(a)));
+        let (low, high) =
+            all.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), &a| (l.min(a), h.max(a)));
         column(&chosen, c).into_iter().filter(|a| !(*a >= low && *a <= high)).count() as f64 / n
     };
     let log_density = policy.log_densities(device, &states, &logged);
     Ok(Coverage {
-        states: asked.len(),
+        states: queried.len(),
         pairs: compared.len(),
         logged_distance: empirical_quantile(&between, 0.5),
         policy_distance: empirical_quantile(&distances, 0.5),
         covered: 1.0 - away.len() as f64 / n,
-        distance_shares: if away.is_empty() { Vec::new() } else { (0..ds + da).map(share).collect() },
+        distance_shares: if away.is_empty() {
+            Vec::new()
+        } else {
+            (0..ds + da).map(share).collect()
+        },
         action_difference: (0..da).map(difference).collect(),
         outside_range: (0..da).map(outside).collect(),
         log_density: log_density.map(|all| all.iter().sum::<f64>() / n).filter(|d| d.is_finite()),
     })
 }
 
-/// Standard deviation of every column; 1 where it never changes.
+/// Standard deviation of every column; 1 for a column that never changes.
 fn deviations(values: &[f32], width: usize) -> Vec<f32> {
     let n = (values.len() / width) as f64;
     let column = |c: usize| values.iter().skip(c).step_by(width).map(|&v| f64::from(v));
@@ -144,21 +169,12 @@ fn deviations(values: &[f32], width: usize) -> Vec<f32> {
 mod tests {
     use super::*;
     use crate::data::Columns;
-    use crate::envs::{Behaviour, EnvName, collect};
+    use crate::testing::pendulum_data;
 
     fn data(noise: f64) -> (Device, Transitions) {
         let device = Device::cpu(Some(2)).unwrap();
         let policy = Policy::read("builtin:swing-up").unwrap();
-        let data = collect(
-            &device,
-            EnvName::Pendulum,
-            &[Behaviour { policy, noise }],
-            200,
-            4000,
-            Stream::new(1),
-            &(),
-        )
-        .unwrap();
+        let data = pendulum_data(&device, &policy, noise, 4000);
         (device, data)
     }
 
@@ -195,7 +211,8 @@ mod tests {
         };
         let device = Device::cpu(Some(1)).unwrap();
         let idle = Policy::read("builtin:swing-up,energy=0,angle=0,rate=0").unwrap();
-        let found = coverage(&device, &idle, &Transitions::new(columns).unwrap(), Stream::new(1)).unwrap();
+        let found =
+            coverage(&device, &idle, &Transitions::new(columns).unwrap(), Stream::new(1)).unwrap();
         assert_eq!((found.states, found.pairs, found.covered), (16, 16, 5.0 / 8.0));
         assert_eq!((found.logged_distance, found.policy_distance), (0.0, 0.0));
         assert_eq!(found.distance_shares, [0.0, 0.0, 0.0, 1.0]);
@@ -208,7 +225,8 @@ mod tests {
     #[test]
     fn a_policy_of_other_sizes_is_refused() {
         let (device, data) = data(0.1);
-        let error = coverage(&device, &Policy::read("builtin:waypoint").unwrap(), &data, Stream::new(2));
+        let error =
+            coverage(&device, &Policy::read("builtin:waypoint").unwrap(), &data, Stream::new(2));
         assert!(error.unwrap_err().to_string().contains("the data have 3 and 1"));
     }
 }

@@ -1,51 +1,52 @@
-//! What a policy is, for people who look at a file.
+//! Descriptions of policies, for people who inspect a file.
 
-use super::mlp::Output;
-use super::spread::Spread;
+use super::action_std::ActionStd;
+use super::layers::Output;
 use super::{Kind, Policy};
-use crate::compute::Activation;
+use hambo_engine::backend::Activation;
 use serde::Serialize;
 
 /// A policy in words and numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// `controller`, `network` or `graph`.
+    /// `controller`, `network`, `graph` (ONNX) or `function` (of the user's own).
     pub kind: &'static str,
-    /// Numbers in a state.
+    /// Size of a state.
     pub state_dim: usize,
-    /// Numbers in an action.
+    /// Size of an action.
     pub action_dim: usize,
-    /// Widths of a network from input to output.
+    /// Widths of a network's layers, from input to output.
     pub layers: Vec<usize>,
-    /// Of the hidden layers.
+    /// Activation of the hidden layers.
     pub activation: Option<&'static str>,
-    /// Weights and biases.
+    /// Number of weights and biases.
     pub parameters: usize,
-    /// Whether observations are normalised first, and to which limit.
-    pub normalised_to: Option<f64>,
-    /// What becomes of the network's output.
+    /// The ± limit that normalized observations are clipped to; none if observations are not normalized.
+    #[serde(rename = "normalised_to")]
+    pub normalized_to: Option<f64>,
+    /// How the network's output becomes an action.
     pub output: Option<&'static str>,
-    /// Smallest and largest action; infinite where there is no limit.
+    /// Smallest action; infinite where there is no bound.
     pub action_low: Vec<f32>,
-    /// Largest action.
+    /// Largest action; infinite where there is no bound.
     pub action_high: Vec<f32>,
-    /// How it can draw its actions; none where it is deterministic.
+    /// The distribution that its actions can be sampled from; none if it is deterministic.
     pub distribution: Option<&'static str>,
-    /// A controller's actions as expressions.
+    /// The actions of a controller, as expressions of the state.
     pub expressions: Vec<String>,
 }
 
 impl Policy {
-    /// What it is.
+    /// What the policy is, in words and numbers.
     pub fn describe(&self) -> Description {
         let mut description = Description {
-            kind: "graph",
+            kind: "function",
             state_dim: self.state_dim,
             action_dim: self.action_dim,
             layers: Vec::new(),
             activation: None,
             parameters: 0,
-            normalised_to: None,
+            normalized_to: None,
             output: None,
             action_low: Vec::new(),
             action_high: Vec::new(),
@@ -66,21 +67,23 @@ impl Policy {
                     Activation::Relu => "relu",
                     Activation::Tanh => "tanh",
                 });
-                description.normalised_to = mlp.normaliser.as_ref().map(|n| n.clip);
+                description.normalized_to = mlp.normalizer.as_ref().map(|n| n.clip);
                 description.output = Some(match mlp.output {
                     Output::Clip => "limited to the bounds",
-                    Output::Tanh { limit } if limit.is_finite() => "limited, then by tanh into the bounds",
+                    Output::Tanh { limit } if limit.is_finite() => {
+                        "limited, then by tanh into the bounds"
+                    }
                     Output::Tanh { .. } => "by tanh into the bounds",
                 });
-                (description.action_low, description.action_high) = (mlp.low.clone(), mlp.high.clone());
-                description.distribution = mlp.spread.as_ref().map(|spread| match spread {
-                    Spread::Fixed(_) => "Gaussian with fixed deviations",
-                    Spread::Logs(_) => "Gaussian with deviations from the network",
-                    Spread::Features(_) => "Gaussian with state-dependent exploration (gSDE)",
+                (description.action_low, description.action_high) =
+                    (mlp.low.clone(), mlp.high.clone());
+                description.distribution = mlp.action_std.as_ref().map(|std| match std {
+                    ActionStd::Fixed(_) => "Gaussian with fixed deviations",
+                    ActionStd::Logs(_) => "Gaussian with deviations from the network",
+                    ActionStd::Features(_) => "Gaussian with state-dependent exploration (gSDE)",
                 });
             }
-            #[cfg(feature = "onnxruntime")]
-            Kind::Graph(_) => {}
+            Kind::Function(function) => description.kind = function.kind,
         }
         description
     }

@@ -1,46 +1,52 @@
-//! Policies: what chooses the actions that are to be evaluated.
+//! Policies: what chooses the actions, and is evaluated.
 
-mod archive;
+mod action_noise;
+mod action_std;
 mod builtin;
 mod coverage;
-mod d4rl;
 mod describe;
-#[cfg(test)]
-mod hostile;
+mod function;
+mod layers;
 mod mlp;
-mod numpy;
-mod onnx;
-mod pickle;
-mod safe;
-mod sb3;
-mod spread;
-mod torch;
+mod normalizer;
+mod readers;
 
+pub use action_noise::ActionNoise;
 pub use coverage::{Coverage, coverage};
 pub use describe::Description;
-pub use spread::Noise;
+pub use function::ActionFn;
 
-use crate::compute::{Buffer, Device};
-use crate::expression::Program;
-use crate::nn::Ensemble;
 use crate::task::Task;
 use crate::{Error, Result};
+use function::Function;
+use hambo_engine::backend::{Buffer, Device};
+use hambo_engine::expression::Program;
+use hambo_engine::nn::Ensemble;
+use layers::{Linear, Output};
 use mlp::Mlp;
+use readers::{d4rl, onnx, safetensors, sb3};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A policy.
+/// A policy: built in, read from a file, or [a function](Policy::from_fn) of one's own.
+///
+/// ```
+/// use hambo::Policy;
+/// let policy = Policy::read("builtin:swing-up")?.with_noise(0.1)?;
+/// assert_eq!((policy.state_dim(), policy.action_dim(), policy.is_random()), (3, 1, true));
+/// # Ok::<(), hambo::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// How the user named it.
+    /// The specification it was read from, or its name.
     pub spec: String,
     state_dim: usize,
     action_dim: usize,
     kind: Kind,
-    /// Whether it draws its actions from its own distribution.
+    /// Whether its actions are sampled from its own distribution.
     sampling: bool,
-    /// Standard deviation of Gaussian noise on top.
-    noise: f32,
+    /// Standard deviation of the Gaussian noise on top of its actions.
+    noise: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -49,18 +55,17 @@ enum Kind {
     Controller(Program),
     /// A network.
     Mlp(Arc<Mlp>),
-    /// Any other ONNX graph.
-    #[cfg(feature = "onnxruntime")]
-    Graph(Arc<onnx::Runtime>),
+    /// A function on the host: a closure, a type of the user's, or an ONNX graph that is not a plain MLP.
+    Function(Function),
 }
 
-/// Files larger than this are no policies.
+/// Larger files are not read: they are not policies.
 const LARGEST_FILE: u64 = 4 << 30;
 
 impl Policy {
-    /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file. What is in a file tells its
-    /// kind: an agent of Stable-Baselines3 (.zip, with the `vecnormalize.pkl` beside it), a policy that D4RL put
-    /// beside its data (.hdf5), an ONNX graph (.onnx), or [a network of our own](Policy::save) (.safetensors).
+    /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file, whose kind is recognized by its
+    /// content: a Stable-Baselines3 agent (.zip, with the `vecnormalize.pkl` next to it), a policy that D4RL stored
+    /// with its data (.hdf5), an ONNX graph (.onnx), or [a saved network](Policy::save) (.safetensors).
     pub fn read(spec: &str) -> Result<Self> {
         if let Some(builtin) = spec.strip_prefix("builtin:") {
             return builtin::read(spec, builtin);
@@ -74,14 +79,14 @@ impl Policy {
             Err(_) => {
                 return Err(Error::Mismatch(format!(
                     "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}; or \
-                     a file, {}",
-                    builtin::names(),
-                    FILE_KINDS
+                     a file: {FILE_KINDS}",
+                    builtin::names()
                 )));
             }
         };
         if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-            let problem = format!("not a file of at most {LARGEST_FILE} bytes: expected {FILE_KINDS}");
+            let problem =
+                format!("not a file of at most {LARGEST_FILE} bytes: expected {FILE_KINDS}");
             return Err(Error::file(path, problem));
         }
         let mut start = Vec::new();
@@ -91,9 +96,13 @@ impl Policy {
         match &start[..] {
             [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
             [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
-            [_, _, _, _, _, _, _, 0, b'{'] => safe::read(spec, path, &std::fs::read(path).map_err(read)?),
+            [_, _, _, _, _, _, _, 0, b'{'] => {
+                safetensors::read(spec, path, &std::fs::read(path).map_err(read)?)
+            }
             [0x08, 1..=32, ..] => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
-            _ if spec.ends_with(".onnx") => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
+            _ if spec.ends_with(".onnx") => {
+                onnx::read(spec, path, &std::fs::read(path).map_err(read)?)
+            }
             _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
         }
     }
@@ -101,57 +110,101 @@ impl Policy {
     /// Writes a network as a safetensors file of format `hambo-policy/1`, which [`Policy::read`] reads.
     ///
     /// Its tensors, all F32, are `layers.0.weight` `[outputs, inputs]`, `layers.0.bias` `[outputs]`,
-    /// `layers.1.weight`, … as `torch.nn.Linear` has them. The header's `__metadata__` says in text: `format`
+    /// `layers.1.weight`, … as in `torch.nn.Linear`. The header's `__metadata__` has text values: `format`
     /// (`hambo-policy/1`); `activation` of the hidden layers (`relu`, `tanh`, `linear`); `squash` (`tanh`: the output
-    /// goes by tanh between the bounds, `none`: it is limited to them) and, optionally, `squash_limit` (± on the output
-    /// before); `action_low` and `action_high` (JSON lists; with `none` both may be missing); optionally
+    /// is squashed into the bounds, `none`: it is clipped to them) and, optionally, `squash_limit` (± on the output
+    /// before tanh); `action_low` and `action_high` (JSON lists; with `none` both may be missing); optionally
     /// `observation_mean` and `observation_var` (JSON lists) with `observation_epsilon` and `observation_clip`, for
-    /// inputs of (s − mean) / √(var + epsilon) within ± clip.
+    /// inputs of (s − mean) / √(var + epsilon) clipped to ± clip.
     pub fn save(&self, path: &Path) -> Result<()> {
         match &self.kind {
-            Kind::Mlp(mlp) => safe::write(mlp, path),
-            _ => Err(Error::Mismatch(format!("policy {} is no network and needs no file", self.spec))),
+            Kind::Mlp(mlp) => safetensors::write(mlp, path),
+            _ => Err(Error::Mismatch(format!(
+                "policy {} is not a network: only networks can be saved",
+                self.spec
+            ))),
         }
     }
 
-    #[cfg(feature = "onnxruntime")]
-    fn graph(spec: &str, graph: onnx::Runtime) -> Self {
-        let (state_dim, action_dim) = (graph.state_dim, graph.action_dim);
-        let kind = Kind::Graph(Arc::new(graph));
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
+    /// A policy from a function of batches: `states` is `[rows, state]`, `actions` is `[rows, action]`, both row-major.
+    /// It runs on the host, and its gradients are taken by central differences; [`Policy::custom`] takes gradients of
+    /// one's own. Actions that are left unwritten are NaN.
+    ///
+    /// ```
+    /// use hambo::policy::Policy;
+    /// use hambo_engine::backend::Device;
+    ///
+    /// // Brakes a pendulum, whose state is (cos θ, sin θ, angular velocity).
+    /// let policy = Policy::from_fn("brake", 3, 1, |states, actions| {
+    ///     for (state, action) in states.chunks_exact(3).zip(actions) {
+    ///         *action = -0.5 * state[2];
+    ///     }
+    /// });
+    ///
+    /// let device = Device::cpu(None)?;
+    /// let mut actions = device.zeros(2);
+    /// policy.act(&device, &device.upload(&[1.0, 0.0, 4.0, 0.0, 1.0, -2.0]), &mut actions);
+    /// assert_eq!(device.download(&actions)?, [-2.0, 1.0]);
+    /// # Ok::<(), hambo::Error>(())
+    /// ```
+    pub fn from_fn(
+        name: &str,
+        state_dim: usize,
+        action_dim: usize,
+        function: impl Fn(&[f32], &mut [f32]) + Send + Sync + 'static,
+    ) -> Self {
+        Policy::custom(name, state_dim, action_dim, function)
     }
 
-    /// The policy of a trained actor: its one network's outputs go by tanh between the bounds.
+    /// A policy of one's own, which may bring its own gradients.
+    pub fn custom(
+        name: &str,
+        state_dim: usize,
+        action_dim: usize,
+        function: impl ActionFn + 'static,
+    ) -> Self {
+        Policy::function(
+            name,
+            Function { kind: "function", state_dim, action_dim, function: Arc::new(function) },
+        )
+    }
+
+    /// The policy of a trained actor, an ensemble of one network, whose outputs tanh squashes into the bounds.
     pub fn squashed(
         spec: &str,
         device: &Device,
         actor: &Ensemble,
         [low, high]: [Vec<f32>; 2],
     ) -> Result<Self> {
-        let output = mlp::Output::Tanh { limit: f32::INFINITY };
-        let params = device.download(&actor.params);
-        let layers = mlp::layers(&actor.shape, &params);
+        let output = Output::Tanh { limit: f32::INFINITY };
+        let params = device.download(&actor.params)?;
+        let layers = Linear::unpack(&actor.shape, &params);
         let mlp = Mlp::new(&layers, actor.shape.hidden, None, output, [low, high]);
         Ok(Policy::network(spec, mlp.map_err(|e| Error::Numeric(format!("policy {spec}: {e}")))?))
     }
 
     fn network(spec: &str, mlp: Mlp) -> Self {
-        let (state_dim, action_dim) = (mlp.shape.inputs(), mlp.shape.outputs());
-        Policy {
-            spec: spec.to_owned(),
-            state_dim,
-            action_dim,
-            kind: Kind::Mlp(Arc::new(mlp)),
-            sampling: false,
-            noise: 0.0,
-        }
+        Policy::new(spec, mlp.shape.inputs(), mlp.shape.outputs(), Kind::Mlp(Arc::new(mlp)))
     }
 
-    /// The same policy, drawing its actions from its own distribution rather than taking the mean.
+    fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
+        Policy::new(spec, state_dim, program.outputs().len(), Kind::Controller(program))
+    }
+
+    fn function(spec: &str, function: Function) -> Self {
+        Policy::new(spec, function.state_dim, function.action_dim, Kind::Function(function))
+    }
+
+    fn new(spec: &str, state_dim: usize, action_dim: usize, kind: Kind) -> Self {
+        Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
+    }
+
+    /// The same policy with actions sampled from its own distribution instead of their mean.
     pub fn sampling(mut self) -> Result<Self> {
         if !self.has_distribution() {
             return Err(Error::Mismatch(format!(
-                "policy {} is deterministic: there is no distribution in it to sample from; leave --stochastic away, or                  add noise to its actions with --policy-noise",
+                "policy {} is deterministic: it has no distribution to sample from; leave out --stochastic, or add noise \
+                 to its actions with --policy-noise",
                 self.spec
             )));
         }
@@ -159,60 +212,63 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same policy with Gaussian noise of this standard deviation on its actions, before they are limited to the
-    /// task's bounds.
+    /// The same policy with Gaussian noise of this standard deviation added to its actions, before they are clipped to
+    /// the task's bounds.
     pub fn with_noise(mut self, std: f64) -> Result<Self> {
         if !(std >= 0.0 && std.is_finite()) {
             return Err(Error::setting("policy-noise", std, "0 or a positive standard deviation"));
         }
-        self.noise = std as f32;
+        self.noise = std;
         Ok(self)
     }
 
-    /// Whether it can draw its actions, see [`Policy::sampling`].
+    /// Whether it has a distribution of actions to sample from, see [`Policy::sampling`].
     pub fn has_distribution(&self) -> bool {
-        matches!(&self.kind, Kind::Mlp(mlp) if mlp.spread.is_some())
+        matches!(&self.kind, Kind::Mlp(mlp) if mlp.action_std.is_some())
     }
 
-    /// Whether its actions are random, by its own distribution or by noise on top.
+    /// Whether its actions are sampled from its own distribution.
+    pub fn is_sampling(&self) -> bool {
+        self.sampling
+    }
+
+    /// Standard deviation of the noise on top of its actions.
+    pub fn noise_std(&self) -> f64 {
+        self.noise
+    }
+
+    /// Whether its actions are random, from its own distribution or from noise on top.
     pub fn is_random(&self) -> bool {
         self.sampling || self.noise > 0.0
     }
 
-    /// Numbers in a state.
+    /// Size of a state.
     pub fn state_dim(&self) -> usize {
         self.state_dim
     }
 
-    /// Numbers in an action.
+    /// Size of an action.
     pub fn action_dim(&self) -> usize {
         self.action_dim
     }
 
-    fn controller(spec: &str, state_dim: usize, program: Program) -> Self {
-        let action_dim = program.outputs().len();
-        Policy {
-            spec: spec.to_owned(),
-            state_dim,
-            action_dim,
-            kind: Kind::Controller(program),
-            sampling: false,
-            noise: 0.0,
-        }
-    }
-
-    /// An error that says which sizes differ, if the policy does not belong to this task.
+    /// An error that names both sizes if the policy does not fit this task.
     pub fn check_task(&self, task: &Task) -> Result<()> {
         if (self.state_dim, self.action_dim) != (task.state_dim, task.action_dim) {
             return Err(Error::Mismatch(format!(
                 "policy {} takes states of {} and gives actions of {} dimensions, task {} has {} and {}",
-                self.spec, self.state_dim, self.action_dim, task.name, task.state_dim, task.action_dim
+                self.spec,
+                self.state_dim,
+                self.action_dim,
+                task.name,
+                task.state_dim,
+                task.action_dim
             )));
         }
         Ok(())
     }
 
-    /// Whether its actions are within these bounds as they are.
+    /// Whether all its actions lie within these bounds.
     pub(crate) fn keeps_to(&self, low: &[f32], high: &[f32]) -> bool {
         match &self.kind {
             Kind::Mlp(mlp) if !self.is_random() => {
@@ -223,15 +279,23 @@ impl Policy {
         }
     }
 
-    /// Room for the random numbers of `rows` rows, in `groups` equal groups that draw the same numbers.
-    pub fn noise(&self, device: &Device, rows: usize, groups: usize) -> Noise {
-        Noise::new(device, rows, groups, self.action_dim, self.sampling, self.noise)
+    /// Room for the random numbers of `rows` rows, in `groups` equal groups that share their numbers.
+    pub fn noise(&self, device: &Device, rows: usize, groups: usize) -> ActionNoise {
+        ActionNoise::new(device, [rows, groups, self.action_dim], self.sampling, self.noise as f32)
     }
 
-    /// actions `[rows, action]` ← what the policy does with this luck, before the task's limits.
-    pub fn draw(&self, device: &Device, states: &Buffer, noise: &Noise, actions: &mut Buffer) {
+    /// actions `[rows, action]` ← the policy's actions with these random numbers, before the task's bounds.
+    pub fn sample(
+        &self,
+        device: &Device,
+        states: &Buffer,
+        noise: &ActionNoise,
+        actions: &mut Buffer,
+    ) {
         match &self.kind {
-            Kind::Mlp(mlp) if !noise.sample.is_empty() => mlp.draw(device, states, &noise.sample, actions),
+            Kind::Mlp(mlp) if !noise.sample.is_empty() => {
+                mlp.sample(device, states, &noise.sample, actions)
+            }
             _ => self.act(device, states, actions),
         }
         let (extra, std) = &noise.extra;
@@ -240,54 +304,60 @@ impl Policy {
         }
     }
 
-    /// d_states += d_actionsᵀ · da/ds for the actions that [`Policy::draw`] gave with the same noise.
-    pub(crate) fn draw_back(
+    /// d_states += d_actionsᵀ · da/ds for the actions that [`Policy::sample`] gave with the same noise.
+    pub(crate) fn sample_backward(
         &self,
         device: &Device,
         states: &Buffer,
-        noise: &Noise,
+        noise: &ActionNoise,
         d_actions: &Buffer,
         d_states: &mut Buffer,
     ) {
         match &self.kind {
             Kind::Mlp(mlp) if !noise.sample.is_empty() => {
-                mlp.draw_back(device, states, &noise.sample, d_actions, d_states)
+                mlp.sample_backward(device, (states, &noise.sample), d_actions, d_states)
             }
-            _ => self.back(device, states, d_actions, d_states),
+            _ => self.backward(device, states, d_actions, d_states),
         }
     }
 
-    /// ln π(a | s) of every row of `states` `[rows, state]` and `actions` `[rows, action]`, by the policy's own
-    /// distribution; none where it has none.
-    pub fn log_densities(&self, device: &Device, states: &[f32], actions: &[f32]) -> Option<Vec<f64>> {
+    /// ln π(a | s) of every row of `states` `[rows, state]` and `actions` `[rows, action]` under the policy's own
+    /// distribution; none for a deterministic policy.
+    pub fn log_densities(
+        &self,
+        device: &Device,
+        states: &[f32],
+        actions: &[f32],
+    ) -> Option<Vec<f64>> {
         match &self.kind {
             Kind::Mlp(mlp) => mlp.log_densities(device, &device.upload(states), actions),
             _ => None,
         }
     }
 
-    /// actions `[rows, action]` ← π(states), the mean where the policy has a distribution, before the task's limits.
+    /// actions `[rows, action]` ← π(states), the mean if the policy has a distribution, before the task's bounds.
     pub fn act(&self, device: &Device, states: &Buffer, actions: &mut Buffer) {
         let none = device.zeros(0);
         match &self.kind {
             Kind::Controller(program) => device.evaluate(program, states, &none, &none, actions),
             Kind::Mlp(mlp) => mlp.act(device, states, actions),
-            #[cfg(feature = "onnxruntime")]
-            Kind::Graph(graph) => graph.act(device, states, actions),
+            Kind::Function(function) => function.act(device, states, actions),
         }
     }
 
-    /// Whether its actions are computed where the states are, rather than by a runtime on the host.
+    /// Whether its actions are computed where the states are, rather than by a function on the host.
     pub(crate) fn on_device(&self) -> bool {
-        match &self.kind {
-            Kind::Controller(_) | Kind::Mlp(_) => true,
-            #[cfg(feature = "onnxruntime")]
-            Kind::Graph(_) => false,
-        }
+        !matches!(self.kind, Kind::Function(_))
     }
 
     /// d_states += d_actionsᵀ · dπ/ds.
-    fn back(&self, device: &Device, states: &Buffer, d_actions: &Buffer, d_states: &mut Buffer) {
+    fn backward(
+        &self,
+        device: &Device,
+        states: &Buffer,
+        d_actions: &Buffer,
+        d_states: &mut Buffer,
+    ) {
         let none = device.zeros(0);
         let [mut no_action, mut no_next] = [device.zeros(0), device.zeros(0)];
         match &self.kind {
@@ -297,14 +367,13 @@ impl Policy {
                 d_actions,
                 [d_states, &mut no_action, &mut no_next],
             ),
-            Kind::Mlp(mlp) => mlp.back(device, states, d_actions, d_states),
-            #[cfg(feature = "onnxruntime")]
-            Kind::Graph(graph) => graph.back(device, states, d_actions, d_states),
+            Kind::Mlp(mlp) => mlp.backward(device, states, d_actions, d_states),
+            Kind::Function(function) => function.backward(device, states, d_actions, d_states),
         }
     }
 }
 
-/// Endings of files that can be read.
+/// Extensions of the files that can be read.
 const FILES: [&str; 4] = [".zip", ".hdf5", ".onnx", ".safetensors"];
 const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5), an ONNX graph \
-                          (.onnx) or a network in hambo-policy/1 (.safetensors)";
+                          (.onnx) or a network in the format hambo-policy/1 (.safetensors)";

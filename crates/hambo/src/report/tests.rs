@@ -1,135 +1,306 @@
-//! Pages from results that are made up: what a run cannot be asked for, the page must still tell right.
+//! Pages from answers that are made up: what a run cannot be asked for, the page must still tell right.
 
 use super::*;
+use crate::adversary::SearchConfig;
+use crate::confidence::theory::TheoryReport;
+use crate::dynamics::{GpReport, Layout, ModelReport};
+use crate::evaluate::Score;
+use crate::evaluate::{ConstraintBound, Truth};
+use crate::evaluate::{Estimate, MONTE_CARLO_SHARE, Method};
+use crate::explain::regions::{Bounds, Side};
+use crate::explain::support::SupportReport;
+use crate::explain::trace::Region;
+use crate::task::{TaskSummary, Termination};
+use serde_json::{Value, json};
 
-fn estimate(method: &str, value: Value, bound: Value) -> Value {
-    json!({"method": method, "value": value, "std_error": 0.5, "lower_bound": bound, "converged": null})
+fn estimate(method: Method, value: f64, lower_bound: Option<f64>) -> Estimate {
+    Estimate {
+        method,
+        value,
+        std_error: 0.5,
+        lower_bound,
+        converged: None,
+        diverged_rollouts: 0,
+        far_rollouts: 0,
+        rollouts: 200,
+        particles: Vec::new(),
+    }
 }
 
-fn result(bound: Value) -> Value {
-    json!({
-        "policy": "builtin:waypoint", "task": "point-safety", "horizon": 15, "version": "0.1.0", "seed": 0,
-        "data": {"transitions": 600, "episodes": 40, "sha256": "ab"}, "delta": 0.05, "delta_each": 0.05,
-        "estimates": [estimate("ca", json!(-12.5), bound.clone()), estimate("ds", json!(-11.0), Value::Null)],
-        "lower_bound": bound, "threshold": null, "verdict": null, "constraints": [], "warnings": [], "truth": null,
-        "names": {"state": ["x", "y"], "action": ["u"]}, "explanation": null, "support": {"outside": [0.25, 0.75]},
-    })
+fn setup() -> Setup {
+    let fit = ModelReport::Gp(GpReport {
+        hyperparameters: Vec::new(),
+        learned_on: None,
+        log_likelihood: 0.0,
+        jitter: 0.0,
+        rows: 600,
+        data_rows: 600,
+        subset: false,
+        constant_targets: Vec::new(),
+    });
+    let layout = Layout { observed: 2, angles: Vec::new(), reward: false };
+    Setup {
+        schema: SCHEMA,
+        version: "0.1.0",
+        device: "cpu".to_owned(),
+        task: "point-safety".to_owned(),
+        declared: TaskSummary {
+            reward: "-1".to_owned(),
+            termination: Termination::None,
+            initial: "logged".to_owned(),
+            action_low: vec![-1.0],
+            action_high: vec![1.0],
+            angles: Vec::new(),
+        },
+        data: DataSummary { transitions: 600, episodes: 40, sha256: Some("ab".to_owned()) },
+        stochastic: false,
+        policy_noise: 0.0,
+        horizon: 15,
+        discount: 1.0,
+        delta: 0.05,
+        monte_carlo_share: MONTE_CARLO_SHARE,
+        threshold: None,
+        model: ModelSummary { kind: fit.kind(), fit, tau: Vec::new(), layout },
+        search: SearchConfig::default(),
+        names: EntryNames {
+            state: vec!["x".to_owned(), "y".to_owned()],
+            action: vec!["u".to_owned()],
+        },
+        settings: RunSettings {
+            rollouts: 200,
+            beta: "trajectory".to_owned(),
+            model: json!({"gp": {}}),
+        },
+        seed: 0,
+        seconds: 1.0,
+        notes: Vec::new(),
+        command: "hambo evaluate".to_owned(),
+        page: None,
+    }
 }
 
-fn page(result: &Value) -> String {
-    Page { result, why: None, curves: None, command: "hambo evaluate" }.html()
+fn support() -> SupportReport {
+    SupportReport {
+        trajectories: 200,
+        steps: vec![0, 1],
+        uncertainty: Vec::new(),
+        distance: Vec::new(),
+        outside: vec![0.25, 0.75],
+        beyond_range: Vec::new(),
+        mean_deviation: 0.0,
+    }
+}
+
+fn answer(bound: f64) -> Answer {
+    Answer {
+        setup: setup(),
+        policy: "builtin:waypoint".to_owned(),
+        policy_sha256: None,
+        estimates: vec![
+            estimate(Method::Ca, -12.5, Some(bound)),
+            estimate(Method::Ds, -11.0, None),
+        ],
+        lower_bound: Some(bound),
+        delta_each: 0.05,
+        constraints: Vec::new(),
+        verdict: None,
+        truth: None,
+        theory: None,
+        support: support(),
+        confidence_set: None,
+        adversary: None,
+        adversary_da1: None,
+        explanation: None,
+        curves: None,
+        warnings: Vec::new(),
+        summary: String::new(),
+        why: None,
+    }
 }
 
 #[test]
 fn the_line_for_a_log_says_what_was_decided() {
-    let mut r = result(json!(-13.785));
-    assert_eq!(headline(&r), "BOUND -13.79, confidence 95 %");
-    r["threshold"] = json!(-20.0);
-    r["verdict"] = json!("meets");
-    assert_eq!(headline(&r), "MEETS the threshold: bound -13.79 against -20.00, confidence 95 %");
-    r["threshold"] = json!(-10.0);
-    r["verdict"] = json!("fails");
-    assert_eq!(headline(&r), "FAILS the threshold: bound -13.79 against -10.00, confidence 95 %");
-    r["threshold"] = json!(-20.0);
-    r["delta_each"] = json!(0.025);
-    r["constraints"] = json!([{"name": "speed", "expression": "-s[0]", "lower_bound": -3.0, "threshold": -1.0, "met": false}]);
-    assert_eq!(headline(&r), "FAILS constraint speed: bound -3.00 against -1.00, confidence 97.5 %");
-    assert!(page(&r).contains("<b class=\"bad\">FAILS</b>"));
-    assert!(markdown(&r).contains("| speed | -3.00 | -1.00 | FAILS |"));
-    r["estimates"] = json!([estimate("ds", json!(-11.0), Value::Null)]);
-    assert!(headline(&r).starts_with("NO BOUND: ds is a neutral estimate, -11.00"));
+    let mut a = answer(-13.785);
+    assert_eq!(a.headline(), "BOUND -13.79, confidence 95 %");
+    a.setup.threshold = Some(-20.0);
+    a.verdict = Some(Verdict::Meets);
+    assert_eq!(a.headline(), "MEETS the threshold: bound -13.79 against -20.00, confidence 95 %");
+    a.setup.threshold = Some(-10.0);
+    a.verdict = Some(Verdict::Fails);
+    assert_eq!(a.headline(), "FAILS the threshold: bound -13.79 against -10.00, confidence 95 %");
+    a.setup.threshold = Some(-20.0);
+    a.estimates[0].converged = Some(false);
+    assert!(
+        a.headline().starts_with("NOT SHOWN: the adversary had not converged"),
+        "{}",
+        a.headline()
+    );
+    a.delta_each = 0.025;
+    a.constraints = vec![ConstraintBound {
+        name: "speed".to_owned(),
+        expression: "-s[0]".to_owned(),
+        estimates: Vec::new(),
+        lower_bound: Some(-3.0),
+        threshold: Some(-1.0),
+        met: Some(false),
+        set: None,
+        search: None,
+        search_members: None,
+    }];
+    assert_eq!(
+        a.headline(),
+        "FAILS constraint speed: bound -3.00 against -1.00, confidence 97.5 %"
+    );
+    assert!(html(&a).contains("<b class=\"bad\">FAILS</b>"));
+    assert!(markdown(&a).contains("| speed | -3.00 | -1.00 | FAILS |"));
+    assert!(a.to_string().ends_with(&a.headline()), "{a}");
+    a.estimates = vec![estimate(Method::Ds, -11.0, None)];
+    assert!(a.headline().starts_with("NO BOUND: ds is a neutral estimate, -11.00"));
 }
 
 #[test]
 fn a_bound_of_minus_infinity_is_told_as_such() {
-    let mut r = result(Value::Null);
-    r["threshold"] = json!(-20.0);
-    r["verdict"] = json!("fails");
-    assert_eq!(headline(&r), "FAILS the threshold: bound -∞ against -20.00, confidence 95 %");
-    let html = page(&r);
-    assert!(html.contains("there is no finite bound") && html.contains("◄ -∞"));
-    assert!(!html.contains("NaN"), "{html}");
-    r["estimates"][0]["value"] = Value::Null;
-    assert!(page(&r).contains("◄ -∞"));
-    assert!(markdown(&r).contains("| ca | conservative | -∞ | 0.50 | -∞ |"));
+    let mut a = answer(f64::NEG_INFINITY);
+    a.setup.threshold = Some(-20.0);
+    a.verdict = Some(Verdict::Fails);
+    assert_eq!(a.headline(), "FAILS the threshold: bound -∞ against -20.00, confidence 95 %");
+    let page = html(&a);
+    assert!(page.contains("there is no finite bound") && page.contains("◄ -∞"));
+    assert!(!page.contains("NaN"), "{page}");
+    a.estimates[0].value = f64::NEG_INFINITY;
+    assert!(html(&a).contains("◄ -∞"));
+    assert!(markdown(&a).contains("| ca | conservative | -∞ | 0.50 | -∞ |"));
+    let result = json!(a);
+    assert_eq!((&result["lower_bound"], &result["verdict"]), (&Value::Null, &json!("fails")));
 }
 
 #[test]
 fn nothing_is_said_of_a_truth_that_is_not_known() {
-    let mut r = result(json!(-13.0));
-    assert!(!page(&r).contains("truth is known"));
-    r["truth"] = json!({"value": -13.5, "std_error": 0.1, "episodes": 50});
-    assert!(page(&r).contains("The bound is above it: it does not hold here."));
-    r["truth"]["value"] = json!(-12.0);
-    assert!(page(&r).contains("The bound holds."));
-    assert!(markdown(&r).contains("True return: -12.00 ± 0.10, by simulation of 50 episodes."));
+    let mut a = answer(-13.0);
+    assert!(!html(&a).contains("truth is known"));
+    a.truth = Some(Truth { value: -13.5, std_error: 0.1, episodes: 50 });
+    assert!(html(&a).contains("The bound is above it: it does not hold here."));
+    a.truth = Some(Truth { value: -12.0, std_error: 0.1, episodes: 50 });
+    assert!(html(&a).contains("The bound holds."));
+    assert!(markdown(&a).contains("True return: -12.00 ± 0.10, by simulation of 50 episodes."));
 }
 
 #[test]
 fn names_are_text() {
-    let mut r = result(json!(-13.0));
-    let name = "</script><script>alert(1)</script>";
-    for field in ["policy", "task"] {
-        r[field] = json!(name);
-    }
-    r["warnings"] = json!([name]);
-    r["names"]["state"][0] = json!(name);
-    r["explanation"] = json!({"regions": [{
-        "bounds": {"sides": [{"coordinate": 0, "low": null, "high": 1.0}, {"coordinate": 2, "low": 0.5, "high": null}]},
-        "loss": 2.0, "share": 0.5, "visits": 0.1, "logged": 6, "least_known": [1, 4.0],
-    }]});
-    assert!(!page(&r).contains("<script>alert"));
-    assert_eq!(page(&r).matches("</script>").count(), 3);
-    assert!(!markdown(&r).contains("<script>"));
-    let words = &sections::regions_in_words(&r)[0];
+    let mut a = answer(-13.0);
+    let name = "</script><script>alert(1)</script>".to_owned();
+    (a.policy, a.setup.task) = (name.clone(), name.clone());
+    a.warnings = vec![crate::evaluate::Warning::Note(name.clone())];
+    a.setup.names.state[0] = name.clone();
+    let sides = vec![
+        Side { coordinate: 0, low: None, high: Some(1.0) },
+        Side { coordinate: 2, low: Some(0.5), high: None },
+    ];
+    a.explanation = Some(Explanation {
+        method: Method::Ca,
+        trajectories: 200,
+        neutral: -10.0,
+        hallucinated: -14.0,
+        loss: 4.0,
+        dimensions: Vec::new(),
+        spans: Vec::new(),
+        loss_alone: Vec::new(),
+        worst: Vec::new(),
+        regions: vec![Region {
+            bounds: Bounds { sides },
+            loss: 2.0,
+            share: 0.5,
+            visits: 0.1,
+            logged: 6,
+            least_known: (1, 4.0),
+        }],
+    });
+    assert!(!html(&a).contains("<script>alert"));
+    assert_eq!(html(&a).matches("</script>").count(), 3);
+    assert!(!markdown(&a).contains("<script>"));
+    let words = &a.regions_in_words()[0];
     assert!(
         words.starts_with(&format!("Log data where {name} is at most 1.00 and u is above 0.500. ")),
         "{words}"
     );
     assert!(
-        words.contains("6 of the logged transitions (1 %) are; the model knows y least, 4.00 times"),
+        words
+            .contains("6 of the logged transitions (1 %) are; the model knows y least, 4.00 times"),
         "{words}"
     );
 }
 
 #[test]
 fn a_ranking_names_the_best() {
-    let policy = |name: &str, bound: f64, verdict: &str| {
-        json!({"policy": name, "name": name, "lower_bound": bound, "verdict": verdict, "truth": {"value": bound + 1.0},
-               "estimates": [estimate("ca", json!(bound + 0.5), json!(bound))]})
+    let policy = |name: &str, bound: f64, verdict| RankedPolicy {
+        policy: name.to_owned(),
+        name: name.to_owned(),
+        policy_sha256: None,
+        lower_bound: Some(bound),
+        verdict: Some(verdict),
+        truth: Some(Truth { value: bound + 1.0, std_error: 0.1, episodes: 50 }),
+        estimates: vec![estimate(Method::Ca, bound + 0.5, Some(bound))],
+        constraints: Vec::new(),
+        support: support(),
+        confidence_set: None,
+        adversary: None,
+        adversary_da1: None,
+        warnings: Vec::new(),
     };
-    let mut r = json!({
-        "task": "t", "delta": 0.06, "delta_each": 0.02, "threshold": -5.0, "verdict": "meets", "warnings": [],
-        "policies": [policy("a<b>", -4.0, "meets"), policy("b", -6.0, "fails")],
-        "scores": [{"method": "ca", "spearman": 1.0, "regret_at_1": 0.0, "violation_rate": 0.0, "gap": 1.0}],
-    });
-    r["summary"] = ranking_headline(&r).into();
-    let expected =
-        "MEETS: 1 of 2 policies reach -5.00; best bound: a<b>, -4.00, confidence 94 % for all together";
-    assert_eq!(r["summary"], expected);
-    let html = ranking_html(&r, "hambo rank");
-    assert!(html.contains("a&lt;b&gt;") && !html.contains("a<b>"));
-    assert!(html.contains("<td>ca</td><td>1.000</td><td>0.00</td><td>0 %</td><td>1.00</td>"));
-    assert!(ranking_markdown(&r).contains("| 2 | b | -6.00 | -5.50 | -5.00 | fails |"));
+    let ranking = Ranking {
+        setup: Setup { delta: 0.06, threshold: Some(-5.0), ..setup() },
+        policies: vec![policy("a<b>", -4.0, Verdict::Meets), policy("b", -6.0, Verdict::Fails)],
+        scores: vec![Score {
+            method: Method::Ca,
+            spearman: Some(1.0),
+            regret_at_1: 0.0,
+            violation_rate: 0.0,
+            gap: 1.0,
+        }],
+        delta_each: Some(0.02),
+        verdict: Some(Verdict::Meets),
+        warnings: Vec::new(),
+        summary: String::new(),
+    };
+    let expected = "MEETS: 1 of 2 policies reach -5.00; best bound: a<b>, -4.00, confidence 94 % for all together";
+    assert_eq!(ranking.headline(), expected);
+    let page = ranking_html(&ranking);
+    assert!(page.contains("a&lt;b&gt;") && !page.contains("a<b>"));
+    assert!(page.contains("<td>ca</td><td>1.000</td><td>0.00</td><td>0 %</td><td>1.00</td>"));
+    assert!(ranking_markdown(&ranking).contains("| 2 | b | -6.00 | -5.50 | -5.00 | fails |"));
+    assert!(ranking.to_string().ends_with(expected));
 }
 
 #[test]
 fn the_theory_says_what_it_needs() {
-    let mut r = result(json!(-13.0));
-    assert!(!page(&r).contains("What the theory says"));
-    r["theory"] = json!({
-        "all_data": false, "information_gain": 12.5, "information_rate": 800.0, "posterior_norm": 3.0, "norm_bound": null,
-        "beta": null, "beta_literal": null, "metric_constant": 0.25, "deviation_constant": 0.5, "dynamics_constant": null,
-        "lipschitz": null, "barred": null, "log10_gap_constant": null, "mean_deviation": 0.1, "log10_gap": null,
-    });
-    let html = page(&r);
+    let mut a = answer(-13.0);
+    assert!(!html(&a).contains("What the theory says"));
+    let theory = TheoryReport {
+        all_data: false,
+        information_gain: 12.5,
+        information_rate: 800.0,
+        posterior_norm: 3.0,
+        norm_bound: None,
+        beta: None,
+        beta_literal: None,
+        metric_constant: 0.25,
+        deviation_constant: 0.5,
+        dynamics_constant: None,
+        lipschitz: None,
+        barred: None,
+        log10_gap_constant: None,
+        mean_deviation: 0.1,
+        log10_gap: None,
+    };
+    a.theory = Some(theory.clone());
+    let page = html(&a);
     assert!(
-        html.contains("<td>information gain</td><td>12.5</td>") && html.contains("<td>β_n(δ)</td><td>–</td>")
+        page.contains("<td>information gain</td><td>12.5</td>")
+            && page.contains("<td>β_n(δ)</td><td>–</td>")
     );
-    assert!(html.contains("no longer applies") && html.contains("needs B: --norm-bound"));
-    r["theory"]["all_data"] = json!(true);
-    r["theory"]["log10_gap"] = json!(7.25);
-    let html = page(&r);
-    assert!(html.contains("<td>worst-case gap</td><td>10<sup>7.2</sup></td>"));
-    assert!(!html.contains("no longer applies"));
+    assert!(page.contains("no longer applies") && page.contains("needs B: --norm-bound"));
+    a.theory = Some(TheoryReport { all_data: true, log10_gap: Some(7.25), ..theory });
+    let page = html(&a);
+    assert!(page.contains("<td>worst-case gap</td><td>10<sup>7.2</sup></td>"));
+    assert!(!page.contains("no longer applies"));
 }

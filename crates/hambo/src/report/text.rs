@@ -1,6 +1,7 @@
 //! Words and numbers as people read them, in the terminal and in the report alike.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 /// A number with as many digits as it deserves beside others of its size.
 pub fn number(value: f64) -> String {
@@ -8,14 +9,15 @@ pub fn number(value: f64) -> String {
         return if value < 0.0 { "-∞".to_owned() } else { "∞".to_owned() };
     }
     let digits = if value.abs() >= 1000.0 { 1 } else { 2 };
-    let text = if value.abs() >= 1e7 { format!("{value:.3e}") } else { format!("{value:.digits$}") };
+    let text =
+        if value.abs() >= 1e7 { format!("{value:.3e}") } else { format!("{value:.digits$}") };
     // What rounds to nothing has no sign.
     if text.chars().all(|c| "-0.".contains(c)) { text.replace('-', "") } else { text }
 }
 
-/// A number of a result; null is one that JSON cannot hold, which only overflows to −∞ are.
-pub(super) fn result_number(value: &Value) -> String {
-    number(value.as_f64().unwrap_or(f64::NEG_INFINITY))
+/// A number of a result; one that JSON cannot hold is an overflow to −∞.
+pub(super) fn result_number(value: f64) -> String {
+    number(if value.is_finite() { value } else { f64::NEG_INFINITY })
 }
 
 /// Three significant digits, for coordinates.
@@ -34,12 +36,13 @@ pub(super) fn brief(value: f64) -> String {
 /// A share in percent: 5 %, 99.5 %.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
-    let rounded =
-        if (percent - percent.round()).abs() < 1e-9 || percent.abs() >= 99.95 && percent.abs() < 100.0 {
-            format!("{percent}")
-        } else {
-            format!("{percent:.1}")
-        };
+    let rounded = if (percent - percent.round()).abs() < 1e-9
+        || percent.abs() >= 99.95 && percent.abs() < 100.0
+    {
+        format!("{percent}")
+    } else {
+        format!("{percent:.1}")
+    };
     let short = match rounded.len() > 6 {
         true => format!("{percent:.3}"),
         false => rounded,
@@ -82,11 +85,21 @@ pub(super) fn escape_markdown(text: &str) -> String {
 
 /// JSON that can stand in a script element, whatever is in its texts.
 pub(super) fn embedded(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
-/// Cuts all numbers to six significant digits, which is more than a plot shows.
-pub(super) fn shorten(value: &mut Value) {
+/// With all numbers cut to six significant digits, which is more than a plot shows.
+pub(super) fn shortened(value: &impl Serialize) -> Value {
+    let mut value = json!(value);
+    shorten(&mut value);
+    value
+}
+
+fn shorten(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(fields) => fields.values_mut().for_each(shorten),
@@ -104,7 +117,6 @@ pub(super) fn shorten(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn numbers_have_the_digits_they_deserve() {
@@ -118,8 +130,11 @@ mod tests {
         for (x, text) in cases {
             assert_eq!(number(x), text);
         }
-        assert_eq!(result_number(&Value::Null), "-∞");
-        assert_eq!([1.098, -0.00123, 12345.0, 1e-9].map(brief), ["1.10", "-0.00123", "12345", "1.00e-9"]);
+        assert_eq!(result_number(f64::NAN), "-∞");
+        assert_eq!(
+            [1.098, -0.00123, 12345.0, 1e-9].map(brief),
+            ["1.10", "-0.00123", "12345", "1.00e-9"]
+        );
         assert_eq!(
             [0.95, 0.05, 0.995, 0.99999, 0.3333].map(percent),
             ["95 %", "5 %", "99.5 %", "99.999 %", "33.3 %"]
@@ -133,8 +148,6 @@ mod tests {
         let value = json!({"name": "</script><!--", "x": [0.1234567891, 3.0, 1]});
         assert!(!embedded(&value).contains('<'));
         assert_eq!(serde_json::from_str::<Value>(&embedded(&value)).unwrap(), value);
-        let mut short = value;
-        shorten(&mut short);
-        assert_eq!(short["x"], json!([0.123457, 3, 1]));
+        assert_eq!(shortened(&value)["x"], json!([0.123457, 3, 1]));
     }
 }

@@ -1,16 +1,16 @@
 //! How a discrete adversary chooses among the members.
 
-use super::{Senses, World};
-use crate::compute::{Buffer, Counter, Device, Input, Step};
-use crate::hallucination::Discrete;
-use crate::nn::Ensemble;
-use crate::rng::Stream;
+use super::{ObservationBuffers, World};
+use crate::rollout::MemberAdversary;
+use hambo_engine::backend::{Buffer, Counter, Device, Input, Step};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rng::Stream;
 
 /// A discrete adversary that may still learn.
 #[derive(Clone, Copy, Debug)]
 pub struct Chooser<'a> {
     /// What it goes by.
-    pub adversary: &'a Discrete,
+    pub adversary: &'a MemberAdversary,
     /// ε, the share of random choices; 0 where nothing is to be learned.
     pub exploration: f32,
 }
@@ -32,12 +32,12 @@ pub(super) struct Now<'a> {
 pub(super) struct Choice {
     seen: Buffer,
     values: Buffer,
-    ahead: Option<Ahead>,
+    ahead: Option<LookAhead>,
 }
 
 /// Room for what every member leads to, each `[members, rows, …]`.
-struct Ahead {
-    senses: Senses,
+struct LookAhead {
+    observed: ObservationBuffers,
     states: Buffer,
     actions: Buffer,
     next: Buffer,
@@ -55,13 +55,13 @@ struct Ahead {
 }
 
 impl Choice {
-    pub fn new(world: &World<'_>, adversary: &Discrete, rows: usize) -> Self {
+    pub fn new(world: &World<'_>, adversary: &MemberAdversary, rows: usize) -> Self {
         let (device, shape) = (world.device, &adversary.networks.shape);
         let look_ahead = adversary.look_ahead.is_some();
         Choice {
             seen: device.zeros(rows * shape.inputs()),
             values: device.zeros(shape.members * rows * shape.outputs()),
-            ahead: look_ahead.then(|| Ahead::new(world, &adversary.networks, rows)),
+            ahead: look_ahead.then(|| LookAhead::new(world, &adversary.networks, rows)),
         }
     }
 
@@ -75,7 +75,7 @@ impl Choice {
         members: &mut Buffer<u32>,
     ) {
         let World { device, model, .. } = *world;
-        let Discrete { networks, look_ahead } = chooser.adversary;
+        let MemberAdversary { networks, look_ahead } = chooser.adversary;
         let values = match (&mut self.ahead, look_ahead) {
             (Some(ahead), Some(reward_scale)) => ahead.score(world, networks, *reward_scale, now),
             _ => {
@@ -88,13 +88,13 @@ impl Choice {
     }
 }
 
-impl Ahead {
+impl LookAhead {
     fn new(world: &World<'_>, networks: &Ensemble, rows: usize) -> Self {
         let World { device, model, .. } = *world;
         let (ds, da, members) = (model.state_dim(), model.action_dim(), model.members());
         let room = |width: usize| device.zeros(members * rows * width);
-        Ahead {
-            senses: world.senses(members * rows),
+        LookAhead {
+            observed: world.observation_buffers(members * rows),
             states: room(ds),
             actions: room(da),
             next: room(ds),
@@ -110,8 +110,14 @@ impl Ahead {
         }
     }
 
-    /// What each member is worth by where it leads, see [`Discrete::look_ahead`].
-    fn score(&mut self, world: &World<'_>, networks: &Ensemble, reward_scale: f32, now: &Now<'_>) -> &Buffer {
+    /// What each member is worth by where it leads, see [`MemberAdversary::look_ahead`].
+    fn score(
+        &mut self,
+        world: &World<'_>,
+        networks: &Ensemble,
+        reward_scale: f32,
+        now: &Now<'_>,
+    ) -> &Buffer {
         let World { device, model, .. } = *world;
         let (states, actions) = (now.states.len(), now.actions.len());
         for member in 0..model.members() {
@@ -119,16 +125,16 @@ impl Ahead {
             device.copy_part(now.actions, 0, &mut self.actions, member * actions, actions);
         }
         let step = Step::Own { noise: &self.noise };
-        world.propagate(&step, now.outputs, &self.states, &mut self.senses, &mut self.next);
+        world.propagate(&step, now.outputs, &self.states, &mut self.observed, &mut self.next);
         device.evaluate(&world.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
         if let Some(termination) = &world.termination {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
         }
 
-        world.act(&self.next, &mut self.senses, None, &mut self.next_actions);
-        world.inputs(&self.next, &self.next_actions, &mut self.senses, &mut self.inputs);
+        world.act(&self.next, &mut self.observed, None, &mut self.next_actions);
+        world.inputs(&self.next, &self.next_actions, &mut self.observed, &mut self.inputs);
         device.fill_at(&world.next_fractions, now.time, &mut self.elapsed);
-        let Ahead { inputs, elapsed, seen, values, .. } = self;
+        let LookAhead { inputs, elapsed, seen, values, .. } = self;
         value(device, networks, inputs, elapsed, seen, values);
         device.look_ahead(
             reward_scale,

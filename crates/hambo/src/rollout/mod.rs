@@ -1,25 +1,28 @@
 //! Trajectories of a policy in a learned model, many at a time.
 //!
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
-//! that differences between them are differences of the models, not of luck.
+//! that differences between them are differences of the models, not of noise_stream.
 
 mod choice;
+mod hallucination;
 mod returns;
 mod world;
 
 pub use choice::Chooser;
+pub use hallucination::{MemberAdversary, ShiftAdversary};
 pub use returns::{FAR, Returns};
-pub(crate) use world::{Senses, World};
+pub(crate) use world::{ObservationBuffers, World};
 
-use crate::compute::{Buffer, Counter, Device, Input, Status, Travel, Way};
+use crate::Result;
+use crate::confidence::ConfidenceSet;
 use crate::dynamics::Dynamics;
-use crate::hallucination::{ConfidenceSet, Continuous};
-use crate::nn::Ensemble;
-use crate::policy::{Noise, Policy};
-use crate::progress::Progress;
-use crate::rng::Stream;
+use crate::policy::{ActionNoise, Policy};
+use crate::run::Run;
 use crate::task::Task;
 use choice::{Choice, Now};
+use hambo_engine::backend::{Buffer, Counter, Device, Input, RolloutStep, Status, StepKind};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rng::Stream;
 
 /// How uncertainty travels along a trajectory.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +37,7 @@ pub enum Propagation<'a> {
     EachMember,
     /// The mean of all members, shifted by an adversary (HAMBO-CA); every restart of the adversary for
     /// itself, each with the same starts and noise.
-    Shifted(&'a Continuous),
+    Shifted(&'a ShiftAdversary),
     /// Shifted by draws from an adversary that still learns.
     Explored(Explorer<'a>),
     /// A member chosen at every step by an adversary (HAMBO-DA1).
@@ -71,12 +74,12 @@ pub fn rollout(
     propagation: Propagation<'_>,
     starts: &[f32],
     stream: Stream,
-    progress: &dyn Progress,
-) -> Returns {
+    run: &Run<'_>,
+) -> Result<Returns> {
     let world = World::new(device, model, *setting);
     let mut rollout = Rollout::new(&world, propagation, starts);
     let (mut done, horizon) = (0, setting.horizon);
-    let report = |done: usize| progress.report(propagation.stage(), done, horizon, "");
+    let report = |done: usize| run.report(propagation.stage(), done, horizon, "");
     device.run(|| {
         world.repeat(horizon, || {
             rollout.step(stream);
@@ -102,19 +105,19 @@ impl Propagation<'_> {
     }
 }
 
-/// Trajectories under way, all buffers on the device.
+/// Trajectories under kind: way, all buffers on the device.
 pub(crate) struct Rollout<'a> {
     pub world: &'a World<'a>,
     propagation: Propagation<'a>,
     rows: usize,
     pub states: Buffer,
-    senses: Senses,
+    observed: ObservationBuffers,
     pub actions: Buffer,
     pub inputs: Buffer,
     outputs: Buffer,
     next: Buffer,
     noise: Buffer,
-    policy_noise: Noise,
+    policy_noise: ActionNoise,
     members: Buffer<u32>,
     shifts: Buffer,
     reach: Buffer,
@@ -141,8 +144,11 @@ impl<'a> Rollout<'a> {
         };
         let each = starts.len() / model.layout().observed;
         let rows = groups * each;
-        let outputs =
-            if matches!(propagation, Propagation::EachMember) { rows } else { model.members() * rows };
+        let outputs = if matches!(propagation, Propagation::EachMember) {
+            rows
+        } else {
+            model.members() * rows
+        };
         let reach = match propagation {
             Propagation::Shifted(adversary) => adversary.set.reach.as_slice(),
             Propagation::Explored(explorer) => &explorer.set.reach,
@@ -159,7 +165,7 @@ impl<'a> Rollout<'a> {
             propagation,
             rows,
             states: device.adopt(model.layout().carry(starts).repeat(groups)),
-            senses: world.senses(rows),
+            observed: world.observation_buffers(rows),
             actions: device.zeros(rows * da),
             inputs: device.zeros(rows * model.input_dim()),
             outputs: device.zeros(outputs * 2 * ds),
@@ -184,47 +190,59 @@ impl<'a> Rollout<'a> {
     pub fn step(&mut self, stream: Stream) {
         let World { device, model, .. } = *self.world;
         self.policy_noise.draw(device, policy_stream(stream), &self.time);
-        self.world.act(&self.states, &mut self.senses, Some(&self.policy_noise), &mut self.actions);
-        self.world.inputs(&self.states, &self.actions, &mut self.senses, &mut self.inputs);
+        self.world.act(
+            &self.states,
+            &mut self.observed,
+            Some(&self.policy_noise),
+            &mut self.actions,
+        );
+        self.world.inputs(&self.states, &self.actions, &mut self.observed, &mut self.inputs);
         let (input, rows) = match self.propagation {
-            Propagation::EachMember => (Input::PerMember(&self.inputs), self.rows / model.members()),
+            Propagation::EachMember => {
+                (Input::PerMember(&self.inputs), self.rows / model.members())
+            }
             _ => (Input::Shared(&self.inputs), self.rows),
         };
         let mut predict = || model.infer(device, input, rows, &mut self.outputs);
         // The adversary's networks are few: they go first, and the model's find room beside them.
         match (self.propagation, &mut self.exploration) {
-            (Propagation::Shifted(Continuous { networks, .. }), _) => {
+            (Propagation::Shifted(ShiftAdversary { networks, .. }), _) => {
                 let rows = self.rows / networks.shape.members;
                 let input = Input::PerMember(&self.inputs);
-                device.sparingly(|| networks.infer(device, input, rows, &mut self.shifts));
-                device.beside(predict);
+                device.with_few_blocks(|| networks.infer(device, input, rows, &mut self.shifts));
+                device.overlapping(predict);
             }
             (Propagation::Explored(explorer), Some(exploration)) => {
-                device.sparingly(|| exploration.see(device, explorer.actor, &self.inputs));
-                device.beside(predict);
+                device.with_few_blocks(|| exploration.see(device, explorer.actor, &self.inputs));
+                device.overlapping(predict);
             }
             _ => predict(),
         }
         device.fill_at(&self.world.fractions, &self.time, &mut self.elapsed);
 
         let way = match self.propagation {
-            Propagation::Mean => Way::Mean,
-            Propagation::Moments => Way::Moments,
+            Propagation::Mean => StepKind::Mean,
+            Propagation::Moments => StepKind::Moments,
             Propagation::DrawEveryStep => {
                 let members = &mut self.members;
-                device.uniform_indices(stream.child("member"), &self.time, model.members(), members);
-                Way::Chosen(members)
+                device.uniform_indices(
+                    stream.child("member"),
+                    &self.time,
+                    model.members(),
+                    members,
+                );
+                StepKind::Chosen(members)
             }
-            Propagation::EachMember => Way::Own,
-            Propagation::Shifted(Continuous { set, .. }) => {
-                Way::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
+            Propagation::EachMember => StepKind::Own,
+            Propagation::Shifted(ShiftAdversary { set, .. }) => {
+                StepKind::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
             }
             Propagation::Explored(Explorer { set, .. }) => {
                 if let Some(exploration) = &mut self.exploration {
                     exploration.draw(device, stream, &self.time);
                     device.copy(&exploration.choices, &mut self.shifts);
                 }
-                Way::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
+                StepKind::Shifted { amount: &mut self.shifts, reach: &self.reach, power: set.power }
             }
             Propagation::Chosen(chooser) => {
                 if let Some(choice) = &mut self.choice {
@@ -236,22 +254,24 @@ impl<'a> Rollout<'a> {
                         outputs: &self.outputs,
                         time: &self.time,
                     };
-                    choice.choose(self.world, chooser, &now, (stream, &self.time), &mut self.members);
+                    choice.choose(
+                        self.world,
+                        chooser,
+                        &now,
+                        (stream, &self.time),
+                        &mut self.members,
+                    );
                 }
-                Way::Chosen(&self.members)
+                StepKind::Chosen(&self.members)
             }
         };
         let views = &model.frame().views;
-        device.travel(Travel {
-            head: model.head(),
-            members: model.members(),
-            outputs: &self.outputs,
-            way,
-            luck: noise_stream(stream),
+        device.rollout_step(RolloutStep {
+            prediction: self.world.prediction(&self.outputs),
+            kind: way,
+            noise_stream: noise_stream(stream),
             noise: &mut self.noise,
-            units: &self.world.units_out,
-            relative: model.frame().relative(),
-            settled: views.settled.as_ref().map(|settled| (settled, &mut self.senses.settled)),
+            wrapped: views.wrapped.as_ref().map(|wrapped| (wrapped, &mut self.observed.wrapped)),
             reward: &self.world.reward,
             termination: self.world.termination.as_ref(),
             discounts: &self.world.discounts,
@@ -286,8 +306,8 @@ impl<'a> Rollout<'a> {
     }
 
     /// What the trajectories gave so far.
-    pub fn returns(&self, device: &Device) -> Returns {
-        let status = device.download(&self.status);
+    pub fn returns(&self, device: &Device) -> Result<Returns> {
+        let status = device.download(&self.status)?;
         let model = self.world.model;
         let (units, mut features) = (&model.frame().inputs, vec![0.0; model.layout().features()]);
         let mut far = |state: &[f32]| {
@@ -295,11 +315,15 @@ impl<'a> Rollout<'a> {
             let mut units = features.iter().zip(&units.mean).zip(&units.std);
             units.any(|((x, mean), std)| (x - mean).abs() > FAR * std)
         };
-        Returns {
-            far: device.download(&self.states).chunks_exact(model.state_dim()).map(&mut far).collect(),
-            values: device.download(&self.returns),
+        Ok(Returns {
+            far: device
+                .download(&self.states)?
+                .chunks_exact(model.state_dim())
+                .map(&mut far)
+                .collect(),
+            values: device.download(&self.returns)?,
             diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
-        }
+        })
     }
 }
 
@@ -314,7 +338,12 @@ struct Exploration {
 impl Exploration {
     fn new(device: &Device, rows: usize, dims: usize) -> Self {
         let room = |width: usize| device.zeros(rows * width);
-        Exploration { outputs: room(2 * dims), noise: room(dims), choices: room(dims), log_probs: room(1) }
+        Exploration {
+            outputs: room(2 * dims),
+            noise: room(dims),
+            choices: room(dims),
+            log_probs: room(1),
+        }
     }
 
     fn see(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer) {

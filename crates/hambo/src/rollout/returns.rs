@@ -1,6 +1,6 @@
 //! What trajectories gave.
 
-use crate::checkpoint::Arrays;
+use crate::run::checkpoint::Arrays;
 
 /// What trajectories gave.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! Model, task and policy on a device, and what one step of a trajectory asks of them.
 
 use super::Setting;
-use crate::compute::{Buffer, Device, Step};
 use crate::dynamics::{Dynamics, Frame};
-use crate::expression::Program;
-use crate::policy::Noise;
+use crate::policy::ActionNoise;
+use hambo_engine::backend::{Buffer, Device, Prediction, Step};
+use hambo_engine::expression::Program;
 
 /// Model, task and policy with what they need on the device.
 pub(crate) struct World<'a> {
@@ -33,10 +33,10 @@ pub(crate) struct World<'a> {
 }
 
 /// Room for what is seen of the states of some trajectories; empty where they are seen as they are.
-pub(crate) struct Senses {
+pub(crate) struct ObservationBuffers {
     observation: Buffer,
     features: Buffer,
-    pub(super) settled: Buffer,
+    pub(super) wrapped: Buffer,
     d_observation: Buffer,
     d_features: Buffer,
 }
@@ -53,7 +53,10 @@ impl<'a> World<'a> {
             setting,
             units_in: [device.upload(&inputs.mean), device.upload(&inputs.std)],
             units_out: [device.upload(&targets.std), device.upload(&targets.mean)],
-            bounds: [device.upload(&setting.task.action_low), device.upload(&setting.task.action_high)],
+            bounds: [
+                device.upload(&setting.task.action_low),
+                device.upload(&setting.task.action_high),
+            ],
             policy_keeps_to_bounds: setting
                 .policy
                 .keeps_to(&setting.task.action_low, &setting.task.action_high),
@@ -61,7 +64,8 @@ impl<'a> World<'a> {
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
             discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
             fractions: device.adopt(over_steps(&|t| (t as f32 / setting.horizon as f32).into())),
-            next_fractions: device.adopt(over_steps(&|t| ((t + 1) as f32 / setting.horizon as f32).into())),
+            next_fractions: device
+                .adopt(over_steps(&|t| ((t + 1) as f32 / setting.horizon as f32).into())),
             next_discounts: device.adopt(over_steps(&|t| match t + 1 < setting.horizon {
                 true => setting.discount,
                 false => 0.0,
@@ -70,11 +74,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether returns depend on where states go, but only in steps, so that no gradient tells how to lower them.
-    pub fn pays_in_steps(&self) -> bool {
+    /// Whether no gradient tells how to lower returns: they depend on where states go, but only in steps; or the model has
+    /// none.
+    pub fn lacks_gradient(&self) -> bool {
         let reward = &self.reward;
         let depends = reward.uses_state() || reward.uses_action() || reward.uses_next_state();
-        !reward.has_gradient() && (depends || self.termination.is_some())
+        let in_steps = !reward.has_gradient() && (depends || self.termination.is_some());
+        in_steps || self.model.pass(self.device, 1).is_none()
     }
 
     /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
@@ -86,25 +92,32 @@ impl<'a> World<'a> {
     }
 
     /// Room to see that many states.
-    pub fn senses(&self, rows: usize) -> Senses {
+    pub fn observation_buffers(&self, rows: usize) -> ObservationBuffers {
         let views = &self.model.frame().views;
         let room = |view: &Option<Program>| {
             self.device.zeros(view.as_ref().map_or(0, |program| rows * program.outputs().len()))
         };
-        Senses {
+        ObservationBuffers {
             observation: room(&views.observation),
             features: room(&views.features),
-            settled: room(&views.settled),
+            wrapped: room(&views.wrapped),
             d_observation: room(&views.observation),
             d_features: room(&views.features),
         }
     }
 
     /// a = π(s), within the bounds; with the policy's luck of the step, or its mean.
-    pub fn act(&self, states: &Buffer, senses: &mut Senses, noise: Option<&Noise>, actions: &mut Buffer) {
-        let seen = self.see(&self.model.frame().views.observation, states, &mut senses.observation);
+    pub fn act(
+        &self,
+        states: &Buffer,
+        observed: &mut ObservationBuffers,
+        noise: Option<&ActionNoise>,
+        actions: &mut Buffer,
+    ) {
+        let seen =
+            self.see(&self.model.frame().views.observation, states, &mut observed.observation);
         match noise {
-            Some(noise) => self.setting.policy.draw(self.device, seen, noise, actions),
+            Some(noise) => self.setting.policy.sample(self.device, seen, noise, actions),
             None => self.setting.policy.act(self.device, seen, actions),
         }
         if !self.policy_keeps_to_bounds {
@@ -116,26 +129,44 @@ impl<'a> World<'a> {
     pub fn act_back(
         &self,
         states: &Buffer,
-        senses: &mut Senses,
-        noise: &Noise,
+        observed: &mut ObservationBuffers,
+        noise: &ActionNoise,
         (actions, d_actions): (&Buffer, &mut Buffer),
         d_states: &mut Buffer,
     ) {
         let (device, policy) = (self.device, self.setting.policy);
         device.clamp_gradient(&self.bounds[0], &self.bounds[1], actions, d_actions);
         let Some(observation) = &self.model.frame().views.observation else {
-            return policy.draw_back(device, states, noise, d_actions, d_states);
+            return policy.sample_backward(device, states, noise, d_actions, d_states);
         };
-        device.evaluate(observation, states, &self.nothing, &self.nothing, &mut senses.observation);
-        device.fill(&mut senses.d_observation, 0.0);
-        policy.draw_back(device, &senses.observation, noise, d_actions, &mut senses.d_observation);
-        self.see_back(observation, states, &senses.d_observation, d_states);
+        device.evaluate(
+            observation,
+            states,
+            &self.nothing,
+            &self.nothing,
+            &mut observed.observation,
+        );
+        device.fill(&mut observed.d_observation, 0.0);
+        policy.sample_backward(
+            device,
+            &observed.observation,
+            noise,
+            d_actions,
+            &mut observed.d_observation,
+        );
+        self.see_back(observation, states, &observed.d_observation, d_states);
     }
 
     /// The networks' inputs: (s, a) standardized, with angles embedded.
-    pub fn inputs(&self, states: &Buffer, actions: &Buffer, senses: &mut Senses, inputs: &mut Buffer) {
+    pub fn inputs(
+        &self,
+        states: &Buffer,
+        actions: &Buffer,
+        observed: &mut ObservationBuffers,
+        inputs: &mut Buffer,
+    ) {
         let [mean, std] = &self.units_in;
-        let seen = self.see(&self.model.frame().views.features, states, &mut senses.features);
+        let seen = self.see(&self.model.frame().views.features, states, &mut observed.features);
         let widths = (self.model.layout().features(), self.model.action_dim());
         self.device.standardize((seen, widths.0), (actions, widths.1), mean, std, inputs);
     }
@@ -144,19 +175,31 @@ impl<'a> World<'a> {
     pub fn inputs_back(
         &self,
         states: &Buffer,
-        senses: &mut Senses,
+        observed: &mut ObservationBuffers,
         d_inputs: &Buffer,
         (d_states, d_actions): (&mut Buffer, &mut Buffer),
     ) {
         let (device, std) = (self.device, &self.units_in[1]);
         let widths = (self.model.layout().features(), self.model.action_dim());
         let Some(features) = &self.model.frame().views.features else {
-            return device.standardize_gradient(d_inputs, std, (d_states, widths.0), (d_actions, widths.1));
+            return device.standardize_gradient(
+                d_inputs,
+                std,
+                (d_states, widths.0),
+                (d_actions, widths.1),
+            );
         };
-        let d_seen = &mut senses.d_features;
+        let d_seen = &mut observed.d_features;
         device.fill(d_seen, 0.0);
         device.standardize_gradient(d_inputs, std, (&mut *d_seen, widths.0), (d_actions, widths.1));
         self.see_back(features, states, d_seen, d_states);
+    }
+
+    /// What the networks' outputs say of the next states.
+    pub fn prediction<'b>(&'b self, output: &'b Buffer) -> Prediction<'b> {
+        let (model, [scale, offset]) = (self.model, &self.units_out);
+        let (members, relative) = (model.members(), model.frame().relative());
+        Prediction { head: model.head(), members, output, scale, offset, relative }
     }
 
     /// s' as `step` says, from the networks' outputs.
@@ -165,19 +208,23 @@ impl<'a> World<'a> {
         step: &Step<'_>,
         outputs: &Buffer,
         states: &Buffer,
-        senses: &mut Senses,
+        observed: &mut ObservationBuffers,
         next: &mut Buffer,
     ) {
-        let (model, device, [scale, offset]) = (self.model, self.device, &self.units_out);
-        let (members, relative) = (model.members(), model.frame().relative());
-        device.propagate(model.head(), members, step, outputs, (scale, offset), relative, states, next);
-        if let Some(settled) = &model.frame().views.settled {
-            device.evaluate(settled, next, &self.nothing, &self.nothing, &mut senses.settled);
-            device.copy(&senses.settled, next);
+        let device = self.device;
+        device.propagate(&self.prediction(outputs), step, states, next);
+        if let Some(wrapped) = &self.model.frame().views.wrapped {
+            device.evaluate(wrapped, next, &self.nothing, &self.nothing, &mut observed.wrapped);
+            device.copy(&observed.wrapped, next);
         }
     }
 
-    fn see<'b>(&self, view: &Option<Program>, states: &'b Buffer, room: &'b mut Buffer) -> &'b Buffer {
+    fn see<'b>(
+        &self,
+        view: &Option<Program>,
+        states: &'b Buffer,
+        room: &'b mut Buffer,
+    ) -> &'b Buffer {
         let Some(view) = view else { return states };
         self.device.evaluate(view, states, &self.nothing, &self.nothing, room);
         room
@@ -186,6 +233,11 @@ impl<'a> World<'a> {
     fn see_back(&self, view: &Program, states: &Buffer, d_seen: &Buffer, d_states: &mut Buffer) {
         let [mut no_action, mut no_next] = [self.device.zeros(0), self.device.zeros(0)];
         let inputs = [states, &self.nothing, &self.nothing];
-        self.device.evaluate_gradient(view, inputs, d_seen, [d_states, &mut no_action, &mut no_next]);
+        self.device.evaluate_gradient(
+            view,
+            inputs,
+            d_seen,
+            [d_states, &mut no_action, &mut no_next],
+        );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! name = "cart-pole"                    # default: the name of the file
-//! env = "pendulum"                      # a built-in environment that gives what is not said here
+//! env = "pendulum"                      # a built-in environment that supplies what is left out here
 //! reward = "1 - 0.1*a[0]^2"             # an expression of s, a, n (next state) and r (learned reward), or "learned"
 //! termination = "abs(n[0]) > 2.4"       # an expression, "learned" from terminal flags, or "none"
 //! angles = [2]                          # entries of the state that are angles, in radians
@@ -23,32 +23,35 @@
 //! ```
 
 use super::Initial;
-use super::declaration::{ConstraintText, Declaration, LEARNED};
-use crate::data::edit_distance;
+use super::spec::{ConstraintSpec, LEARNED, TaskSpec};
 use crate::{Error, Result};
+use hambo_engine::spelling::edit_distance;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Larger files are no tasks.
+/// Bytes of a task file at the most.
 const LARGEST_FILE: u64 = 1 << 20;
 
 type Read<T> = std::result::Result<T, String>;
 
-impl Declaration {
+impl TaskSpec {
     /// Reads a task file; errors name the file, the key and what was expected.
     pub fn read(path: &Path) -> Result<Self> {
         let read = |e| Error::io(path, "read", e);
         let size = std::fs::metadata(path).map_err(read)?.len();
         if size > LARGEST_FILE {
-            return Err(Error::file(path, format!("{size} bytes: a task has at most {LARGEST_FILE}")));
+            return Err(Error::file(
+                path,
+                format!("{size} bytes: expected a task of at most {LARGEST_FILE}"),
+            ));
         }
         let bytes = std::fs::read(path).map_err(read)?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| Error::file(path, "not a text file (UTF-8) in TOML"))?;
-        let mut declaration = Declaration::parse(&text).map_err(|e| Error::file(path, e))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Error::file(path, "not a text file (UTF-8) in TOML"))?;
+        let mut spec = TaskSpec::parse(&text).map_err(|e| Error::file(path, e))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
-        declaration.name = declaration.name.or(stem.map(str::to_owned));
-        Ok(declaration)
+        spec.name = spec.name.or(stem.map(str::to_owned));
+        Ok(spec)
     }
 
     fn parse(text: &str) -> Read<Self> {
@@ -57,13 +60,22 @@ impl Declaration {
             format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', " "))
         })?;
         let all = Keys { table: &table, place: String::new() };
-        all.check(&["name", "env", "reward", "termination", "angles", "actions", "initial", "constraint"])?;
+        all.check(&[
+            "name",
+            "env",
+            "reward",
+            "termination",
+            "angles",
+            "actions",
+            "initial",
+            "constraint",
+        ])?;
         let actions = all.table("actions")?;
         if let Some(actions) = &actions {
             actions.check(&["low", "high"])?;
         }
         let bound = |key| actions.as_ref().map_or(Ok(None), |actions| actions.numbers(key));
-        Ok(Declaration {
+        Ok(TaskSpec {
             name: all.text("name")?,
             env: all.text("env")?,
             reward: all.text("reward")?,
@@ -88,19 +100,23 @@ impl<'a> Keys<'a> {
         let Some(unknown) = self.table.keys().find(|key| !known.contains(&key.as_str())) else {
             return Ok(());
         };
-        let near = known.iter().min_by_key(|key| edit_distance(key, unknown)).copied().unwrap_or_default();
+        let near =
+            known.iter().min_by_key(|key| edit_distance(key, unknown)).copied().unwrap_or_default();
         Err(format!("unknown key `{}{unknown}`: did you mean `{}{near}`?", self.place, self.place))
     }
 
     fn wrong<T>(&self, key: &str, expected: &str) -> Read<T> {
-        let value = self.table.get(key).map(|v| v.to_string().replace('\n', " ")).unwrap_or_default();
+        let value =
+            self.table.get(key).map(|v| v.to_string().replace('\n', " ")).unwrap_or_default();
         Err(format!("{}{key} = {value}: expected {expected}", self.place))
     }
 
     fn text(&self, key: &str) -> Read<Option<String>> {
         match self.table.get(key) {
             None => Ok(None),
-            Some(Value::String(text)) if !text.trim().is_empty() => Ok(Some(text.trim().to_owned())),
+            Some(Value::String(text)) if !text.trim().is_empty() => {
+                Ok(Some(text.trim().to_owned()))
+            }
             Some(_) => self.wrong(key, "text in quotes"),
         }
     }
@@ -111,7 +127,8 @@ impl<'a> Keys<'a> {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
         };
-        let numbers: Option<Vec<f32>> = values.iter().map(|v| finite(v).map(|x| x as f32)).collect();
+        let numbers: Option<Vec<f32>> =
+            values.iter().map(|v| finite(v).map(|x| x as f32)).collect();
         match numbers.filter(|n| !n.is_empty() && n.iter().all(|x| x.is_finite())) {
             Some(numbers) => Ok(Some(numbers)),
             None => self.wrong(key, "a finite number, or a list of them"),
@@ -119,8 +136,9 @@ impl<'a> Keys<'a> {
     }
 
     fn needed(&self, key: &str) -> Read<Vec<f32>> {
-        self.numbers(key)?
-            .ok_or_else(|| format!("no `{}{key}`: expected a number, or a list of them", self.place))
+        self.numbers(key)?.ok_or_else(|| {
+            format!("no `{}{key}`: expected a number, or a list of them", self.place)
+        })
     }
 
     fn indices(&self, key: &str) -> Read<Vec<usize>> {
@@ -133,7 +151,9 @@ impl<'a> Keys<'a> {
     fn table(&self, key: &str) -> Read<Option<Keys<'a>>> {
         match self.table.get(key) {
             None => Ok(None),
-            Some(Value::Table(table)) => Ok(Some(Keys { table, place: format!("{}{key}.", self.place) })),
+            Some(Value::Table(table)) => {
+                Ok(Some(Keys { table, place: format!("{}{key}.", self.place) }))
+            }
             Some(_) => self.wrong(key, &format!("a table, [{key}]")),
         }
     }
@@ -141,7 +161,9 @@ impl<'a> Keys<'a> {
     fn tables(&self, key: &str) -> Read<Vec<Keys<'a>>> {
         let tables = match self.table.get(key) {
             None => return Ok(Vec::new()),
-            Some(Value::Array(values)) => values.iter().map(Value::as_table).collect::<Option<Vec<_>>>(),
+            Some(Value::Array(values)) => {
+                values.iter().map(Value::as_table).collect::<Option<Vec<_>>>()
+            }
             Some(_) => None,
         };
         let Some(tables) = tables else { return self.wrong(key, &format!("tables, [[{key}]]")) };
@@ -157,8 +179,9 @@ fn finite(value: &Value) -> Option<f64> {
 
 fn initial(keys: &Keys<'_>) -> Read<Initial> {
     keys.check(&["kind", "state", "low", "high", "mean", "std"])?;
-    let kind =
-        keys.text("kind")?.ok_or("no `initial.kind`: expected episode-starts, fixed, box or gaussian")?;
+    let kind = keys
+        .text("kind")?
+        .ok_or("no `initial.kind`: expected episode-starts, fixed, box or gaussian")?;
     let (used, initial): (&[&str], _) = match kind.as_str() {
         "episode-starts" => (&[], Initial::EpisodeStarts),
         "fixed" => (&["state"], Initial::Fixed(keys.needed("state")?)),
@@ -178,16 +201,18 @@ fn initial(keys: &Keys<'_>) -> Read<Initial> {
         }
         _ => return keys.wrong("kind", "episode-starts, fixed, box or gaussian"),
     };
-    if let Some(key) = keys.table.keys().find(|key| *key != "kind" && !used.contains(&key.as_str())) {
+    if let Some(key) = keys.table.keys().find(|key| *key != "kind" && !used.contains(&key.as_str()))
+    {
         return Err(format!("initial.{key} does not belong to the kind {kind:?}"));
     }
     Ok(initial)
 }
 
-fn constraint(keys: &Keys<'_>) -> Read<ConstraintText> {
+fn constraint(keys: &Keys<'_>) -> Read<ConstraintSpec> {
     keys.check(&["name", "expression", "threshold"])?;
     let needed = |key: &str| {
-        keys.text(key)?.ok_or_else(|| format!("no `{key}` in {}expected text in quotes", keys.place))
+        keys.text(key)?
+            .ok_or_else(|| format!("no `{key}` in {}expected text in quotes", keys.place))
     };
     let threshold = match keys.table.get("threshold") {
         None => None,
@@ -198,5 +223,5 @@ fn constraint(keys: &Keys<'_>) -> Read<ConstraintText> {
     };
     let expression = needed("expression")?;
     let expression = if expression == LEARNED { "r".to_owned() } else { expression };
-    Ok(ConstraintText { name: needed("name")?, expression, threshold })
+    Ok(ConstraintSpec { name: needed("name")?, expression, threshold })
 }

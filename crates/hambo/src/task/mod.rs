@@ -1,16 +1,16 @@
-//! What is asked: reward, termination, initial states, action bounds.
+//! The task: reward, termination, initial states, bounds of the actions.
 
-mod declaration;
 mod file;
+mod spec;
 mod termination;
 
-pub use declaration::{Asked, Constraint, ConstraintText, Declaration, Declared, Termination};
+pub use spec::{Constraint, ConstraintSpec, ResolvedTask, TaskSpec, TaskSummary, Termination};
 pub use termination::LearnedTermination;
 
 use crate::data::Transitions;
-use crate::expression::{Program, Scratch};
-use crate::rng::Stream;
 use crate::{Error, Result};
+use hambo_engine::expression::{Program, Scope, Scratch};
+use hambo_engine::rng::Stream;
 
 /// A decision problem without its dynamics: those are learned.
 #[derive(Clone, Debug)]
@@ -21,15 +21,19 @@ pub struct Task {
     pub state_dim: usize,
     /// Length of an action.
     pub action_dim: usize,
+    /// Names of the entries of a state for the report; those that are missing are called `s[0]`, `s[1]`, ….
+    pub state_names: Vec<String>,
+    /// Names of the entries of an action; those that are missing are called `a[0]`, `a[1]`, ….
+    pub action_names: Vec<String>,
     /// Smallest allowed action; policies are limited to the bounds as the system would limit them.
     pub action_low: Vec<f32>,
     /// Largest allowed action.
     pub action_high: Vec<f32>,
     /// r(s, a), or r(s, a, s').
     pub reward: Program,
-    /// Not 0 where s' ends the episode for good; none: episodes end by the horizon alone.
+    /// Not 0 if s' ends the episode for good; without it episodes end at the horizon alone.
     pub termination: Option<Program>,
-    /// p₀.
+    /// The distribution of initial states.
     pub initial: Initial,
 }
 
@@ -51,7 +55,7 @@ pub enum Initial {
     Gaussian {
         /// Mean of each entry.
         mean: Vec<f32>,
-        /// Deviation of each entry.
+        /// Standard deviation of each entry.
         std: Vec<f32>,
     },
     /// The logged episode starts, drawn with replacement.
@@ -59,7 +63,7 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// n states `[n, state]`; `data` is asked for its episode starts.
+    /// Draws n states `[n, state]`; `data` supplies the starts of episodes.
     pub fn sample(&self, n: usize, data: &Transitions, stream: Stream) -> Result<Vec<f32>> {
         let mut generator = stream.generator();
         match self {
@@ -68,7 +72,9 @@ impl Initial {
                 let mut points = Vec::with_capacity(n * low.len());
                 for _ in 0..n {
                     points.extend(
-                        low.iter().zip(high).map(|(&l, &h)| generator.range(l.into(), h.into()) as f32),
+                        low.iter()
+                            .zip(high)
+                            .map(|(&l, &h)| generator.range(l.into(), h.into()) as f32),
                     );
                 }
                 let Some(map) = map else { return Ok(points) };
@@ -77,26 +83,83 @@ impl Initial {
                 Ok(states)
             }
             Initial::Gaussian { mean, std } => {
-                let mut draw =
-                    |(&m, &s): (&f32, &f32)| (f64::from(m) + f64::from(s) * generator.normal()) as f32;
-                Ok((0..n).flat_map(|_| mean.iter().zip(std).map(&mut draw).collect::<Vec<_>>()).collect())
+                let mut draw = |(&m, &s): (&f32, &f32)| {
+                    (f64::from(m) + f64::from(s) * generator.normal()) as f32
+                };
+                Ok((0..n)
+                    .flat_map(|_| mean.iter().zip(std).map(&mut draw).collect::<Vec<_>>())
+                    .collect())
             }
             Initial::EpisodeStarts => {
                 let starts: Vec<usize> = data.episodes().map(|e| e.start).collect();
-                Ok((0..n).flat_map(|_| data.state(starts[generator.below(starts.len())])).copied().collect())
+                Ok((0..n)
+                    .flat_map(|_| data.state(starts[generator.below(starts.len())]))
+                    .copied()
+                    .collect())
             }
         }
     }
 }
 
 impl Task {
-    /// What the task pays for each logged transition, and whether it ends there; an error where it pays no number.
+    /// A task with states and actions of these sizes and this reward, an expression of `s`, `a`, `n` (the next state) and
+    /// `r` (the logged reward, which is then learned). Actions have no bounds, nothing ends an episode but the horizon,
+    /// and episodes begin where those of the log did: set the other fields to change that.
+    ///
+    /// ```
+    /// use hambo::task::{Initial, Task};
+    ///
+    /// let task = Task::new("balance", [2, 1], "-s[0]^2 - 0.1 * a[0]^2")?.with_action_bounds(-1.0, 1.0);
+    /// let task = Task { initial: Initial::Fixed(vec![0.5, 0.0]), ..task };
+    /// # Ok::<(), hambo::Error>(())
+    /// ```
+    pub fn new(name: &str, [state_dim, action_dim]: [usize; 2], reward: &str) -> Result<Self> {
+        Ok(Task {
+            name: name.to_owned(),
+            state_dim,
+            action_dim,
+            state_names: Vec::new(),
+            action_names: Vec::new(),
+            action_low: vec![f32::NEG_INFINITY; action_dim],
+            action_high: vec![f32::INFINITY; action_dim],
+            reward: Program::parse(&[reward], state_dim, action_dim, Scope::REWARD)?,
+            termination: None,
+            initial: Initial::EpisodeStarts,
+        })
+    }
+
+    /// The same task with every entry of the action limited to [low, high].
+    pub fn with_action_bounds(self, low: f32, high: f32) -> Self {
+        let bounds = [vec![low; self.action_dim], vec![high; self.action_dim]];
+        let [action_low, action_high] = bounds;
+        Task { action_low, action_high, ..self }
+    }
+
+    /// The same task with names for the entries of its states and actions.
+    pub fn with_names(self, state: &[&str], action: &[&str]) -> Self {
+        let [state_names, action_names] =
+            [state, action].map(|all| all.iter().map(|&n| n.to_owned()).collect());
+        Task { state_names, action_names, ..self }
+    }
+
+    /// What the entries of states and of actions are called in a report.
+    pub fn entry_names(&self) -> [Vec<String>; 2] {
+        let all = |names: &[String], letter: char, n: usize| {
+            (0..n)
+                .map(|i| names.get(i).cloned().unwrap_or_else(|| format!("{letter}[{i}]")))
+                .collect()
+        };
+        [all(&self.state_names, 's', self.state_dim), all(&self.action_names, 'a', self.action_dim)]
+    }
+
+    /// The task's reward for each logged transition, and whether the episode ends there; an error if a value is not
+    /// finite.
     pub fn logged(&self, data: &Transitions) -> Result<(Vec<f32>, Vec<bool>)> {
         let (n, ds) = (data.len(), data.state_dim());
-        // What was paid stands behind the state, see `Program::parse`.
-        let carry = |states: &[f32], paid: &dyn Fn(usize) -> f32| -> Vec<f32> {
+        // The logged reward follows the state, see `Program::parse`.
+        let carry = |states: &[f32], reward: &dyn Fn(usize) -> f32| -> Vec<f32> {
             let rows = states.chunks_exact(ds).enumerate();
-            rows.flat_map(|(row, s)| s.iter().copied().chain([paid(row)])).collect()
+            rows.flat_map(|(row, s)| s.iter().copied().chain([reward(row)])).collect()
         };
         let s = carry(data.states(), &|_| 0.0);
         let next = carry(data.next_states(), &|row| data.rewards()[row]);
@@ -147,15 +210,7 @@ pub(crate) mod tests {
 
     /// A task for states of two entries and actions of one.
     pub fn task(reward: &str, termination: Option<Program>) -> Task {
-        Task {
-            name: "test".to_owned(),
-            state_dim: 2,
-            action_dim: 1,
-            action_low: vec![-1.0],
-            action_high: vec![1.0],
-            reward: Program::parse(&[reward], 2, 1, crate::expression::Scope::REWARD).unwrap(),
-            termination,
-            initial: Initial::EpisodeStarts,
-        }
+        let task = Task::new("test", [2, 1], reward).unwrap().with_action_bounds(-1.0, 1.0);
+        Task { termination, ..task }
     }
 }

@@ -1,27 +1,27 @@
 //! What ends an episode, learned from the log's terminal flags as thresholds on entries of the state.
 //!
-//! Most systems end where something leaves a range: a height, an angle, a position. So the rule that is looked for
-//! says that an episode ends where an entry of the next state is beyond all values from which the log went on. As
-//! few thresholds as can tell the terminal states are taken, the one that tells the most first. Between the last
-//! value from which the log went on and the first that ended it nobody knows; there the worse is assumed: the end,
-//! where the log's rewards are gains on average, and no end, where they are costs.
+//! Most episodes end when something leaves a range: a height, an angle, a position. So the rule says that an episode
+//! ends when an entry of the next state is beyond all values from which the log went on. It has as few thresholds as
+//! recognize the terminal states, the one that recognizes the most first. Between the last value from which the log
+//! went on and the first that ended it nobody knows; there the worse is assumed: an end if the log's rewards are
+//! gains on average, and no end if they are costs.
 
 use crate::data::Transitions;
-use crate::expression::{Program, Scope};
 use crate::{Error, Result};
+use hambo_engine::expression::{Program, Scope};
 use serde::Serialize;
 
-/// Share of the terminal states that thresholds must tell.
+/// Share of the terminal states that thresholds must recognize.
 const ENOUGH: f64 = 0.9;
 
-/// A learned rule, and how well it tells the log's terminal states.
+/// A learned rule, and how well it recognizes the log's terminal states.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LearnedTermination {
     /// The rule, an expression of the next state.
     pub rule: String,
     /// Logged terminal states.
     pub terminals: usize,
-    /// Those that the rule tells; it tells none of the states from which the log went on.
+    /// Those that the rule recognizes; it takes none of the states from which the log went on for an end.
     pub explained: usize,
     /// Whether states between those that ended and those that went on count as ends.
     pub ends_in_doubt: bool,
@@ -36,19 +36,20 @@ struct Side {
 }
 
 impl Side {
-    fn tells(&self, next: &[f32]) -> bool {
+    fn recognizes(&self, next: &[f32]) -> bool {
         if self.above { next[self.dim] > self.last } else { next[self.dim] < self.last }
     }
 }
 
-/// Learns the rule; `rewards` are what the task pays for the logged transitions.
+/// Learns the rule; `rewards` are the task's rewards of the logged transitions.
 pub(super) fn learn(data: &Transitions, rewards: &[f32]) -> Result<(Program, LearnedTermination)> {
     let terminal = |row: &usize| data.terminals()[*row];
     let mut left: Vec<usize> = (0..data.len()).filter(terminal).collect();
     let terminals = left.len();
     let went_on = |dim: usize| {
-        let next =
-            (0..data.len()).filter(move |row| !terminal(row)).map(move |row| data.next_state(row)[dim]);
+        let next = (0..data.len())
+            .filter(move |row| !terminal(row))
+            .map(move |row| data.next_state(row)[dim]);
         next.chain((0..data.len()).map(move |row| data.state(row)[dim]))
     };
     let mut sides: Vec<Side> = Vec::new();
@@ -60,13 +61,19 @@ pub(super) fn learn(data: &Transitions, rewards: &[f32]) -> Result<(Program, Lea
     let ends_in_doubt = rewards.iter().map(|&r| f64::from(r)).sum::<f64>() >= 0.0;
     let mut parts: Vec<String> = Vec::new();
     loop {
-        let told = |side: &Side| left.iter().filter(|&&row| side.tells(data.next_state(row))).count();
-        // Of equals the first: the order of entries is the user's.
-        let Some(best) = sides.iter().rev().max_by_key(|side| told(side)).filter(|side| told(side) > 0)
+        let recognized =
+            |side: &Side| left.iter().filter(|&&row| side.recognizes(data.next_state(row))).count();
+        // The first of equals, in the user's order of entries.
+        let Some(best) = sides
+            .iter()
+            .rev()
+            .max_by_key(|side| recognized(side))
+            .filter(|side| recognized(side) > 0)
         else {
             break;
         };
-        let values = left.iter().map(|&row| data.next_state(row)).filter(|next| best.tells(next));
+        let values =
+            left.iter().map(|&row| data.next_state(row)).filter(|next| best.recognizes(next));
         let values = values.map(|next| next[best.dim]);
         let first = if best.above {
             values.fold(f32::INFINITY, f32::min)
@@ -79,12 +86,12 @@ pub(super) fn learn(data: &Transitions, rewards: &[f32]) -> Result<(Program, Lea
             (false, true) => format!("n[{}] < {:?}", best.dim, best.last),
             (false, false) => format!("n[{}] <= {first:?}", best.dim),
         });
-        left.retain(|&row| !best.tells(data.next_state(row)));
+        left.retain(|&row| !best.recognizes(data.next_state(row)));
     }
     let explained = terminals - left.len();
     if (explained as f64) < ENOUGH * terminals as f64 {
         return Err(Error::Data(format!(
-            "termination cannot be learned: thresholds on entries of the state tell {explained} of {terminals} terminal \
+            "termination cannot be learned: thresholds on entries of the state recognize {explained} of {terminals} terminal \
              states; give the rule (--termination EXPRESSION), or --termination none if the flags are time limits"
         )));
     }
@@ -97,7 +104,7 @@ pub(super) fn learn(data: &Transitions, rewards: &[f32]) -> Result<(Program, Lea
 mod tests {
     use super::*;
     use crate::data::Columns;
-    use crate::rng::Stream;
+    use hambo_engine::rng::Stream;
 
     /// Random walks in the plane that end for good where x > 1 or y < −0.5.
     fn walks(reward: f32, flag_all: bool) -> Transitions {
@@ -107,7 +114,10 @@ mod tests {
             c.episode_starts.push(c.rewards.len());
             let mut s = [0.0f32, 0.0];
             for t in 0..50 {
-                let next = [s[0] + 0.3 * generator.normal() as f32, s[1] + 0.2 * generator.normal() as f32];
+                let next = [
+                    s[0] + 0.3 * generator.normal() as f32,
+                    s[1] + 0.2 * generator.normal() as f32,
+                ];
                 let over = next[0] > 1.0 || next[1] < -0.5;
                 c.states.extend(s);
                 c.next_states.extend(next);
@@ -136,19 +146,24 @@ mod tests {
         let (x, y) = (of("n[0] > ").unwrap(), of("n[1] < ").unwrap());
         assert_eq!(parts.len(), 2, "{}", learned.rule);
         assert!(x <= 1.0 && x > 0.9 && (-0.5..-0.4).contains(&y), "{}", learned.rule);
-        // It says of every logged state what the log says.
+        // It agrees with the log on every logged state.
         let task = crate::task::tests::task("1", Some(program));
         assert_eq!(task.logged(&data).unwrap().1, data.terminals());
 
         let costs = walks(-1.0, false);
         let (_, learned) = learn(&costs, costs.rewards()).unwrap();
         assert!(!learned.ends_in_doubt);
-        let of = |start: &str| learned.rule.split(" || ").find(|p| p.starts_with(start)).map(threshold);
-        assert!(of("n[0] >= ").unwrap() > 1.0 && of("n[1] <= ").unwrap() < -0.5, "{}", learned.rule);
+        let of =
+            |start: &str| learned.rule.split(" || ").find(|p| p.starts_with(start)).map(threshold);
+        assert!(
+            of("n[0] >= ").unwrap() > 1.0 && of("n[1] <= ").unwrap() < -0.5,
+            "{}",
+            learned.rule
+        );
     }
 
     #[test]
-    fn flags_that_no_threshold_tells_are_refused() {
+    fn flags_that_no_threshold_recognizes_are_refused() {
         let data = walks(1.0, true);
         let error = learn(&data, data.rewards()).unwrap_err().to_string();
         assert!(

@@ -2,10 +2,14 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // every test uses some of it
 
-use hambo::compute::{Device, Kernel};
 use hambo::data::{Columns, Split, Transitions};
-use hambo::dynamics::{Bnn, BnnConfig};
-use hambo::rng::Stream;
+use hambo::dynamics::{Bnn, BnnConfig, Dynamics};
+use hambo::evaluate::{Evaluation, EvaluationConfig, Problem};
+use hambo::policy::Policy;
+use hambo::run::Run;
+use hambo::task::Task;
+use hambo_engine::backend::{Device, SteinKernel};
+use hambo_engine::rng::Stream;
 use std::path::PathBuf;
 
 /// A folder that is removed when dropped.
@@ -52,7 +56,7 @@ pub fn small(particles: usize, steps: u32) -> BnnConfig {
     BnnConfig {
         particles,
         hidden: vec![32, 32],
-        kernel: Kernel::None,
+        kernel: SteinKernel::None,
         learning_rate: 5e-3,
         steps,
         batch: 128,
@@ -62,7 +66,20 @@ pub fn small(particles: usize, steps: u32) -> BnnConfig {
 
 pub fn fit(device: &Device, data: &Transitions, config: &BnnConfig) -> Bnn {
     let split = Split::new(data, 0.1, Stream::new(1).child("split")).unwrap();
-    Bnn::fit(device, data, &split, config, Stream::new(1), &()).unwrap()
+    Bnn::fit(device, data, &split, config, Stream::new(1), &Run::default()).unwrap()
+}
+
+/// The evaluation of a policy in a given model.
+pub fn evaluate(
+    device: &Device,
+    data: &Transitions,
+    model: &dyn Dynamics,
+    task: &Task,
+    policy: &Policy,
+    config: &EvaluationConfig,
+) -> hambo::Result<Evaluation> {
+    let problem = Problem { device, data, model, task, constraints: &[], config };
+    problem.evaluate(policy, &Run::default())
 }
 
 /// A linear model without hidden layers, in units of one: particle k predicts s' − s = gains\[k\] · a, with
@@ -74,7 +91,8 @@ pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
     fit(device, &data, &config).save(device, &folder.0).unwrap();
 
     let path = folder.0.join("model.json");
-    let mut json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let mut json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     json["inputs"] = serde_json::json!({"mean": [0, 0, 0, 0], "std": [1, 1, 1, 1]});
     json["targets"] = serde_json::json!({"mean": [0, 0], "std": [1, 1]});
     std::fs::write(&path, json.to_string()).unwrap();
@@ -90,7 +108,8 @@ pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
         .collect();
     let bytes: Vec<u8> = params.iter().flat_map(|p| p.to_le_bytes()).collect();
     let shape = vec![gains.len(), 20];
-    let tensor = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, &bytes).unwrap();
+    let tensor =
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, &bytes).unwrap();
     let path = folder.0.join("model.safetensors");
     safetensors::serialize_to_file([("params", tensor)], None, &path).unwrap();
     Bnn::load(device, &folder.0).unwrap()

@@ -3,12 +3,12 @@
 
 #![allow(missing_docs, dead_code, clippy::unwrap_used)]
 
-use hambo::compute::Device;
-use hambo::data::{ReadOptions, attributes, describe, read};
+use hambo::data::{Logs, attributes, describe};
 use hambo::dynamics::Bnn;
-use hambo::expression::{Program, Scope, Scratch};
 use hambo::policy::Policy;
-use hambo::rng::Stream;
+use hambo_engine::backend::Device;
+use hambo_engine::expression::{Program, Scope, Scratch};
+use hambo_engine::rng::Stream;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ pub fn run(target: &str, bytes: &[u8]) {
 /// A data file of any format, read and described.
 fn data(bytes: &[u8]) {
     let path = file("data", bytes);
-    let _ = read(&path, &ReadOptions::default());
+    let _ = Logs::read(&path);
     let _ = describe(&path);
     let _ = attributes(&path);
 }
@@ -95,7 +95,10 @@ fn sb3_description(bytes: &[u8]) {
 fn pickle(bytes: &[u8]) {
     file("vecnormalize.pkl", bytes);
     let (description, weights) = agent();
-    act(&file("policy", &archive(&[("data".to_owned(), description), ("policy.pth".to_owned(), weights)])));
+    act(&file(
+        "policy",
+        &archive(&[("data".to_owned(), description), ("policy.pth".to_owned(), weights)]),
+    ));
     let _ = std::fs::remove_file(folder().join("vecnormalize.pkl"));
 }
 
@@ -125,7 +128,9 @@ fn expression(bytes: &[u8]) {
         let width = if program.uses_reward(3) { 4 } else { 3 };
         let (s, a, n) = ([0.5, -1.0, 2.0, 0.3], [0.1, -0.2], [1.0, 0.0, f32::MAX, -0.7]);
         let mut out = [0.0];
-        program.evaluate(1, &s[..width], &a, &n[..width], &mut out, &mut Scratch::default()).unwrap();
+        program
+            .evaluate(1, &s[..width], &a, &n[..width], &mut out, &mut Scratch::default())
+            .unwrap();
     }
 }
 
@@ -137,7 +142,7 @@ fn act(path: &Path) {
         if let Ok(policy) = policy.sampling() {
             let mut noise = policy.noise(device(), 2, 1);
             noise.draw(device(), Stream::new(0), &device().counter());
-            policy.draw(device(), &states, &noise, &mut actions);
+            policy.sample(device(), &states, &noise, &mut actions);
         }
     }
 }
@@ -166,7 +171,9 @@ fn agent() -> (&'static [u8], &'static [u8]) {
 /// Four numbers, `[4, 1]`.
 fn sound_npy() -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
-    bytes.extend(format!("{:<69}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }").bytes());
+    bytes.extend(
+        format!("{:<69}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }").bytes(),
+    );
     bytes.extend([0.0f32, 1.0, 2.0, 3.0].iter().flat_map(|x| x.to_le_bytes()));
     bytes
 }

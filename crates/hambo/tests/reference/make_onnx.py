@@ -38,8 +38,8 @@ def small_agents(folder):
         kind = path.parent.name
         model = load_small(path)
         pickled = path.parent / "vecnormalize.pkl"
-        normaliser = make_sb3.Unpickler(pickled.open("rb")).load() if pickled.exists() else None
-        export(Agent(model, normaliser), model.observation_space.shape[0], folder / f"{kind}.onnx")
+        normalizer = make_sb3.Unpickler(pickled.open("rb")).load() if pickled.exists() else None
+        export(Agent(model, normalizer), model.observation_space.shape[0], folder / f"{kind}.onnx")
 
 
 def write(path, nodes, weights, shape=("batch", 3), actions=2, opset=20, outputs=("action",)):
@@ -86,7 +86,7 @@ def other_graphs(folder):
         "zero": np.array([0]), "one": np.array([1]), "three": np.array([3]),
         "low": np.float32(-0.8), "high": np.array([[0.5, 0.9]], np.float32)})
 
-    # Shapes computed in the graph, a transposed weight, batch normalisation, old clip with attributes.
+    # Shapes computed in the graph, a transposed weight, batch normalization, old clip with attributes.
     nodes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "first"], ["b"], axis=0),
              node("Unsqueeze", ["b"], ["b1d"], axes=[0]), node("Concat", ["b1d", "rest"], ["to"], axis=0),
              node("Reshape", ["x", "to"], ["y"]), node("Transpose", ["w0t"], ["w0"], perm=[1, 0]),
@@ -141,12 +141,12 @@ def assets(source, folder):
         algorithm, env = path.parts[-3], path.parts[-2]
         model = make_sb3.load(path, algorithm)
         pickled = path.parent / "vecnormalize.pkl"
-        normaliser = make_sb3.Unpickler(pickled.open("rb")).load() if pickled.exists() else None
-        normalize, *moments = make_sb3.normaliser(pickled)
+        normalizer = make_sb3.Unpickler(pickled.open("rb")).load() if pickled.exists() else None
+        normalize, *moments = make_sb3.normalizer(pickled)
         observations = random_observations(model.observation_space, *moments)
         actions = model.predict(normalize(observations), deterministic=True)[0]
         name = f"{algorithm}-{env}.onnx"
-        export(Agent(model, normaliser), model.observation_space.shape[0], folder / name)
+        export(Agent(model, normalizer), model.observation_space.shape[0], folder / name)
         cases[name] = case(observations, actions)
     (folder / "actions.json").write_text(json.dumps(cases))
 

@@ -57,7 +57,7 @@ def main():
     cases = {}
     for kind in ["ppo", "ppo_squash", "sac", "sac_gsde", "tqc"]:
         path = HERE / "agents" / kind / "agent.zip"
-        normalize, *_ = make_sb3.normaliser(path.parent / "vecnormalize.pkl")
+        normalize, *_ = make_sb3.normalizer(path.parent / "vecnormalize.pkl")
         cases[kind] = sampled(load_small(path), normalize)
     print(json.dumps(cases))
 

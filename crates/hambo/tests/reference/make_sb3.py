@@ -72,7 +72,7 @@ class Unpickler(pickle.Unpickler):
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
-def normaliser(path):
+def normalizer(path):
     if not path.exists():
         return (lambda observations: observations,)
     with open(path, "rb") as file:
@@ -82,7 +82,7 @@ def normaliser(path):
 
 def agent(path):
     algorithm = path.parts[-3]
-    normalize, *moments = normaliser(path.parent / "vecnormalize.pkl")
+    normalize, *moments = normalizer(path.parent / "vecnormalize.pkl")
     return predictions(load(path, algorithm), normalize, *moments)
 
 
@@ -152,7 +152,7 @@ def small_agents(folder):
 
 
 def shrink(path):
-    """Leaves out what actions do not depend on: optimisers and documentation."""
+    """Leaves out what actions do not depend on: optimizers and documentation."""
     with zipfile.ZipFile(path) as archive:
         data, policy = json.loads(archive.read("data")), archive.read("policy.pth")
     for part in data.values():

@@ -1,16 +1,18 @@
 //! A walk on the integers whose worst switching adversary is known by dynamic programming.
 
-use super::super::{DqnConfig, Learning, SearchConfig, SearchReport, search_members};
+use super::super::{DqnConfig, LearningConfig, SearchConfig, SearchReport, search_members};
 use super::no_data;
-use crate::compute::{Activation, Device, Shape};
+use crate::adversary::FoundBy;
 use crate::dynamics::Bnn;
-use crate::expression::{Program, Scope};
-use crate::hallucination::Discrete;
-use crate::nn::Ensemble;
 use crate::policy::Policy;
-use crate::rng::Stream;
+use crate::rollout::MemberAdversary;
 use crate::rollout::{Chooser, Propagation, Setting, World, rollout};
+use crate::run::Run;
 use crate::task::{Initial, Task};
+use hambo_engine::backend::{Activation, Device, Shape};
+use hambo_engine::expression::{Program, Scope};
+use hambo_engine::nn::Ensemble;
+use hambo_engine::rng::Stream;
 
 const HORIZON: usize = 8;
 const DISCOUNT: f64 = 0.97;
@@ -30,21 +32,13 @@ fn model(device: &Device, steps: &[f32]) -> Bnn {
 /// A deep pit at 3 behind a ridge at 1, a shallow one at −2. The worst is to step to and fro at a pit, at which
 /// one depends on where one is and on the time left.
 fn task() -> Task {
-    let program = |texts: &[&str], scope| Program::parse(texts, 2, 2, scope).unwrap();
-    let reward = "exp(-2 * (s[0] - 1)^2) - 4 * exp(-2 * (s[0] - 3)^2) - 1.5 * exp(-2 * (s[0] + 2)^2)";
+    let reward =
+        "exp(-2 * (s[0] - 1)^2) - 4 * exp(-2 * (s[0] - 3)^2) - 1.5 * exp(-2 * (s[0] + 2)^2)";
+    let task = Task::new("chain", [2, 2], reward).unwrap().with_action_bounds(-1.0, 1.0);
+    let map = Program::parse(&["floor(s[0])", "0"], 2, 2, Scope::CONTROLLER).unwrap();
     Task {
-        name: "chain".to_owned(),
-        state_dim: 2,
-        action_dim: 2,
-        action_low: vec![-1.0; 2],
-        action_high: vec![1.0; 2],
-        reward: program(&[reward], Scope::REWARD),
-        termination: None,
-        initial: Initial::Box {
-            low: vec![-3.0, 0.0],
-            high: vec![4.0, 0.0],
-            map: Some(program(&["floor(s[0])", "0"], Scope::CONTROLLER)),
-        },
+        initial: Initial::Box { low: vec![-3.0, 0.0], high: vec![4.0, 0.0], map: Some(map) },
+        ..task
     }
 }
 
@@ -69,16 +63,17 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
     let stream = Stream::new(5);
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, config, &data, stream, (&(), "")).unwrap().1
+        search_members(&world, config, &data, stream, (&Run::default(), "")).unwrap().1
     });
     // The same starts as the search is measured on.
-    let starts = task.initial.sample(config.evaluation, &data, stream.child("fixed starts")).unwrap();
+    let starts =
+        task.initial.sample(config.evaluation, &data, stream.child("fixed starts")).unwrap();
     let values = starts.chunks_exact(2).map(|s| worst(s[0] as i32, HORIZON));
     (report, values.sum::<f64>() / config.evaluation as f64)
 }
 
 fn config() -> SearchConfig {
-    let learning = Learning {
+    let learning = LearningConfig {
         rounds: 8,
         episodes: 200,
         updates: 500,
@@ -96,14 +91,20 @@ fn config() -> SearchConfig {
 fn dqn_finds_the_worst_switching_of_a_chain() {
     let (report, worst) = search(&[1.0, -1.0], &config());
     let most = report.neutral - worst;
-    for optimiser in ["dqn", "dqn, a step ahead"] {
-        let fall = report.neutral - report.lowest_of(optimiser);
-        assert!(fall >= 0.98 * most, "{optimiser} lowers the return by {fall}, the worst by {most}");
-        assert!(fall <= most * (1.0 + 1e-3), "{optimiser} lowers by {fall}, more than possible: {most}");
+    for found_by in [FoundBy::Dqn, FoundBy::DqnLookAhead] {
+        let fall = report.neutral - report.lowest_of(found_by);
+        assert!(fall >= 0.98 * most, "{found_by} lowers the return by {fall}, the worst by {most}");
+        assert!(
+            fall <= most * (1.0 + 1e-3),
+            "{found_by} lowers by {fall}, more than possible: {most}"
+        );
     }
     assert!(report.converged, "{report:?}");
-    let constant = report.lowest_of("constant");
-    assert!(report.lowest < constant - 0.2 * most, "{constant} without switching: the case is too easy");
+    let constant = report.lowest_of(FoundBy::Constant);
+    assert!(
+        report.lowest < constant - 0.2 * most,
+        "{constant} without switching: the case is too easy"
+    );
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn switching_is_never_above_the_worst_particle() {
     for rounds in [0, 1] {
         (config.dqn.learning.rounds, config.dqn.learning.updates) = (rounds, 1);
         let (report, _) = search(&[1.0, -1.0, 0.0], &config);
-        assert!(report.lowest <= report.lowest_of("constant"));
+        assert!(report.lowest <= report.lowest_of(FoundBy::Constant));
         assert_eq!(report.candidates.len(), 3 + 2 * rounds);
         assert!(!report.converged, "nothing was learned");
     }
@@ -133,11 +134,12 @@ fn a_constant_choice_is_the_particle_itself() {
     let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
     let starts = task.initial.sample(300, &no_data(), Stream::new(1)).unwrap();
     let roll = |propagation: Propagation<'_>| {
-        rollout(&device, &model, &setting, propagation, &starts, Stream::new(2), &())
+        rollout(&device, &model, &setting, propagation, &starts, Stream::new(2), &Run::default())
+            .unwrap()
     };
     let each = roll(Propagation::EachMember);
     for member in 0..3 {
-        let constant = Discrete::constant(&device, &model, member).unwrap();
+        let constant = MemberAdversary::constant(&device, &model, member).unwrap();
         let greedy = Chooser { adversary: &constant, exploration: 0.0 };
         assert_eq!(roll(Propagation::Chosen(greedy)), each.of_member(member, 3));
     }

@@ -1,10 +1,13 @@
 //! Learned rewards: the adversary lowers what is paid as well as where the state goes, by a known amount.
 
 use super::*;
-use crate::adversary::size::confidence_set;
-use crate::adversary::{Beta, DqnConfig, search_members};
+use crate::adversary::{DqnConfig, search_members};
+use crate::adversary::{FoundBy, search_shifts};
+use crate::confidence::Beta;
+use crate::confidence::confidence_set;
 use crate::data::Split;
 use crate::rollout::{Propagation, rollout};
+use crate::run::Run;
 
 const PAID_SPREAD: f64 = 0.05;
 
@@ -57,12 +60,17 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search(&world, &set, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
+        search_shifts(&world, &set, &config, &no_data(), Stream::new(3), (&Run::default(), ""))
+            .unwrap()
+            .1
     });
     // Where the state goes, as with a known reward, and β σ_e of the reward itself in every step.
     let worst = worst_fall() + discounted(BETA * PAID_SPREAD);
     let fall = report.neutral - report.lowest;
-    assert!(fall >= 0.98 * worst && fall <= worst * (1.0 + 1e-4), "lowered by {fall}, the worst is {worst}");
+    assert!(
+        fall >= 0.98 * worst && fall <= worst * (1.0 + 1e-4),
+        "lowered by {fall}, the worst is {worst}"
+    );
 }
 
 #[test]
@@ -73,14 +81,27 @@ fn members_carry_their_own_reward() {
     let setting = Setting { task: &task, policy: &policy, horizon: 5, discount: 1.0 };
     // Without actions member ± goes ± 0.1 a step in both entries: r = −(± 0.1 t) ± 0.05 from the origin.
     let starts = vec![0.0; 2 * 4000];
-    let returns = rollout(&device, &model, &setting, Propagation::EachMember, &starts, Stream::new(1), &());
+    let returns = rollout(
+        &device,
+        &model,
+        &setting,
+        Propagation::EachMember,
+        &starts,
+        Stream::new(1),
+        &Run::default(),
+    )
+    .unwrap();
     for (k, sign) in [1.0, -1.0].into_iter().enumerate() {
-        let mean = crate::estimate::mean_return(&returns.of_member(k, 2));
+        let mean = crate::evaluate::mean_return(&returns.of_member(k, 2));
         let expected = sign * (5.0 * PAID_SPREAD - SPREAD * (1.0 + 2.0 + 3.0 + 4.0));
-        assert!((mean.value - expected).abs() < 4.0 * mean.std_error, "{} instead of {expected}", mean.value);
+        assert!(
+            (mean.value - expected).abs() < 4.0 * mean.std_error,
+            "{} instead of {expected}",
+            mean.value
+        );
     }
     // Choosing anew in every step is worse than either: the state goes up, and the least is paid.
-    let learning = Learning {
+    let learning = LearningConfig {
         rounds: 4,
         episodes: 200,
         updates: 200,
@@ -92,9 +113,11 @@ fn members_carry_their_own_reward() {
     let config = SearchConfig { dqn, ..Default::default() };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_members(&world, &config, &no_data(), Stream::new(3), (&(), "")).unwrap().1
+        search_members(&world, &config, &no_data(), Stream::new(3), (&Run::default(), ""))
+            .unwrap()
+            .1
     });
-    assert!(report.lowest <= report.lowest_of("constant"), "{report:?}");
+    assert!(report.lowest <= report.lowest_of(FoundBy::Constant), "{report:?}");
 }
 
 /// Held-out episodes that pay 0.3 less than the model says need β σ_e = 0.3 in the reward, where the state is sure.
@@ -121,14 +144,15 @@ fn the_size_of_the_set_covers_the_reward() {
     let held_out = Split { calibration: rows, by_episode: true, ..Split::default() };
     let mut model = paying(&device, held_out);
     // Both members go where the log went.
-    let mut params = device.download(&model.ensemble().params);
+    let mut params = device.download(&model.ensemble().params).unwrap();
     let each = params.len() / 2;
     params.chunks_exact_mut(each).for_each(|member| member[24..26].fill(0.0));
     model.set_parameters(&device, params);
     let (task, policy) = (learned(), Policy::read("builtin:proportional").unwrap());
     let setting = Setting { task: &task, policy: &policy, horizon: 20, discount: 1.0 };
     let world = World::new(&device, &model, setting);
-    let (set, report) = confidence_set(&world, &data, Beta::Trajectory { least: 0.0 }, 0.1, &()).unwrap();
+    let (set, report) =
+        confidence_set(&world, &data, (Beta::Trajectory, 0.0), 0.1, &Run::default()).unwrap();
     let beta = report.beta.unwrap();
     assert!((beta - 0.3 / PAID_SPREAD).abs() < 0.01, "β = {beta}");
     assert_eq!(set.reach, [beta as f32; 3]);

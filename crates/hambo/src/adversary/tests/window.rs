@@ -1,9 +1,10 @@
 //! β measured on windows of a log whose distance from the model is known.
 
 use super::*;
-use crate::adversary::Beta;
-use crate::adversary::size::confidence_set;
+use crate::confidence::Beta;
+use crate::confidence::confidence_set;
 use crate::data::Split;
+use crate::run::Run;
 
 const SEGMENT: usize = 5;
 
@@ -38,15 +39,22 @@ fn log(falls: [f32; 2]) -> Transitions {
 fn measured(falls: [f32; 2], least: f64) -> f64 {
     let device = Device::cpu(Some(2)).unwrap();
     let data = log(falls);
-    let held_out =
-        Split { validation: (0..data.len() as u32).collect(), by_episode: true, ..Split::default() };
+    let held_out = Split {
+        validation: (0..data.len() as u32).collect(),
+        by_episode: true,
+        ..Split::default()
+    };
     let model = model(&device).holding_out(held_out);
     let task = task();
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
     let setting = Setting { task: &task, policy: &policy, horizon: 2 * SEGMENT, discount: 1.0 };
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        confidence_set(&world, &data, Beta::Trajectory { least }, 0.5, &()).unwrap().1.beta.unwrap()
+        confidence_set(&world, &data, (Beta::Trajectory, least), 0.5, &Run::default())
+            .unwrap()
+            .1
+            .beta
+            .unwrap()
     })
 }
 

@@ -31,7 +31,10 @@ struct View<'a> {
 impl<'a> View<'a> {
     /// Rows that lie `stride` apart.
     fn new(data: &'a [f64], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows == 0 || columns == 0 || data.len() >= (rows - 1) * stride + columns, "view too large");
+        assert!(
+            rows == 0 || columns == 0 || data.len() >= (rows - 1) * stride + columns,
+            "view too large"
+        );
         View { data, rows, columns, strides: [stride, 1] }
     }
 
@@ -144,7 +147,9 @@ impl Factor {
             self.solve_lower(&mut rhs, columns);
             self.solve_upper(&mut rhs, columns);
             for (c, row) in rows.chunks_exact_mut(n).enumerate() {
-                row.iter_mut().zip(rhs.iter().skip(c).step_by(columns)).for_each(|(x, solved)| *x = *solved);
+                row.iter_mut()
+                    .zip(rhs.iter().skip(c).step_by(columns))
+                    .for_each(|(x, solved)| *x = *solved);
             }
         });
         inverse
@@ -186,14 +191,16 @@ fn substitute(l: &[f64], stride: usize, width: usize, rhs: &mut [f64], columns: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use hambo_engine::rng::Stream;
 
     /// A Aᵀ + n I for a random A.
     fn positive(n: usize) -> Vec<f64> {
         let mut generator = Stream::new(n as u64).generator();
         let a: Vec<f64> = (0..n * n).map(|_| generator.normal()).collect();
         let dot = |i: usize, j: usize| (0..n).map(|k| a[i * n + k] * a[j * n + k]).sum::<f64>();
-        (0..n * n).map(|at| dot(at / n, at % n) + if at / n == at % n { n as f64 } else { 0.0 }).collect()
+        (0..n * n)
+            .map(|at| dot(at / n, at % n) + if at / n == at % n { n as f64 } else { 0.0 })
+            .collect()
     }
 
     fn largest(values: impl Iterator<Item = f64>) -> f64 {
@@ -220,9 +227,11 @@ mod tests {
             let error = largest(b.iter().zip(&x).map(|(b, x)| b - x));
             assert!(error < 1e-10, "{n}: {error}");
             let inverse = factor.inverse();
-            let unit =
-                |i: usize, j: usize| (0..n).map(|k| inverse[i * n + k] * matrix[k * n + j]).sum::<f64>();
-            let error = largest((0..n).map(|i| unit(i, n - 1 - i) - f64::from(u8::from(2 * i + 1 == n))));
+            let unit = |i: usize, j: usize| {
+                (0..n).map(|k| inverse[i * n + k] * matrix[k * n + j]).sum::<f64>()
+            };
+            let error =
+                largest((0..n).map(|i| unit(i, n - 1 - i) - f64::from(u8::from(2 * i + 1 == n))));
             assert!(error < 1e-10, "{n}: {error}");
         }
     }

@@ -5,7 +5,9 @@ use super::{Gp, GpConfig, Hyperparameters};
 use crate::data::{Split, Standardizer};
 use crate::dynamics::frame::Frame;
 use crate::dynamics::layout::Layout;
-use crate::dynamics::model_files::{check_held_out, read_description, read_tensor, read_tensors, to_files};
+use crate::dynamics::model_files::{
+    check_held_out, read_description, read_tensor, read_tensors, to_files,
+};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -45,7 +47,8 @@ impl Gp {
             data_rows: self.report.data_rows,
         };
         let [x, y] = &self.data;
-        let matrices = [(INPUTS, &x[..], self.frame.input_dim()), (OUTPUTS, &y[..], self.frame.state_dim())];
+        let matrices =
+            [(INPUTS, &x[..], self.frame.input_dim()), (OUTPUTS, &y[..], self.frame.state_dim())];
         to_files(folder, &description, &matrices)
     }
 
@@ -54,8 +57,8 @@ impl Gp {
         let (path, d) = read_description::<Description>(folder, SCHEMA)?;
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
-        let frame =
-            Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets).map_err(named)?;
+        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets)
+            .map_err(named)?;
         check_held_out(&path, &d.held_out, d.data_rows)?;
         let held_out_rows = d.held_out.validation.len() + d.held_out.calibration.len();
         let (tensor_path, bytes) = read_tensors(folder)?;
@@ -64,8 +67,9 @@ impl Gp {
         let rows = x.len() / frame.input_dim();
         let paired = rows > 0 && y.len() / frame.state_dim() == rows;
         if !paired || rows.saturating_add(held_out_rows) > d.data_rows {
-            let problem =
-                format!("{INPUTS} and {OUTPUTS} do not have the same rows, some of those of its data");
+            let problem = format!(
+                "{INPUTS} and {OUTPUTS} do not have the same rows, some of those of its data"
+            );
             return Err(Error::file(&tensor_path, problem));
         }
         Gp::new(d.config, frame, d.hyperparameters, d.learned_on, [x, y], d.held_out, d.data_rows)

@@ -3,9 +3,9 @@
 use super::factor::Factor;
 use super::kernel::{Family, Kernel};
 use super::posterior::Posterior;
-use crate::progress::Progress;
-use crate::rng::Stream;
+use crate::run::Run;
 use crate::{Error, Result};
+use hambo_engine::rng::Stream;
 use lbfgsb_rs_pure::{IterationControl, IterationInfo, LBFGSB};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Hyperparameters {
 
 /// What is to be learned, and how hard.
 #[derive(Clone, Copy, Debug)]
-pub struct Learning {
+pub struct LikelihoodSearch {
     /// The kernel's family.
     pub family: Family,
     /// Whether every input has a length scale of its own.
@@ -51,7 +51,7 @@ pub struct Learning {
     pub starts: usize,
 }
 
-impl Learning {
+impl LikelihoodSearch {
     /// The hyper-parameters of the highest ln p(y | x) that was found, for inputs `[n, width]` and targets
     /// `[n, outputs]`, and that likelihood.
     pub fn run(
@@ -60,7 +60,7 @@ impl Learning {
         y: &[f64],
         width: usize,
         stream: Stream,
-        progress: &dyn Progress,
+        run: &Run<'_>,
     ) -> Result<(Hyperparameters, f64)> {
         let scales = match (self.family, self.ard) {
             (Family::Linear, _) => 0,
@@ -99,8 +99,9 @@ impl Learning {
             if value > -IMPOSSIBLE && best.as_ref().is_none_or(|(highest, _)| value > *highest) {
                 best = Some((value, self.at(&theta, scales)));
             }
-            let note = best.as_ref().map_or(String::new(), |(highest, _)| format!("ln p = {highest:.2}"));
-            progress.report("hyper-parameters", start + 1, self.starts, &note);
+            let note =
+                best.as_ref().map_or(String::new(), |(highest, _)| format!("ln p = {highest:.2}"));
+            run.report("hyper-parameters", start + 1, self.starts, &note);
         }
         let (likelihood, found) = best.ok_or_else(|| {
             Error::Numeric(
@@ -149,7 +150,11 @@ fn descend(
         let mut watch = |info: &IterationInfo, _: &[f64]| {
             idle = if last - info.f < GAIN { idle + 1 } else { 0 };
             last = info.f;
-            if idle < PATIENCE { IterationControl::Continue } else { IterationControl::StopConverged }
+            if idle < PATIENCE {
+                IterationControl::Continue
+            } else {
+                IterationControl::StopConverged
+            }
         };
         let mut of_free = |part: &[f64]| {
             let (value, slope) = loss(&whole(part));
@@ -157,7 +162,13 @@ fn descend(
         };
         let mut solver = LBFGSB::new(MEMORY).with_max_iter(ITERATIONS).with_pgtol(1e-6);
         // A search that broke off has still found a point.
-        let found = solver.minimize_with_callback(&mut moved, &of(low), &of(high), &mut of_free, &mut watch);
+        let found = solver.minimize_with_callback(
+            &mut moved,
+            &of(low),
+            &of(high),
+            &mut of_free,
+            &mut watch,
+        );
         let moved = whole(&found.map_or(moved, |solution| solution.x));
         let (value, slope_there) = loss(&moved);
         if value < lowest {
@@ -170,7 +181,10 @@ fn descend(
     for _ in 0..NEWTON_STEPS {
         let free = free(theta, &slope, low, high);
         let Some(mut moved) = newton(theta, &slope, &free, loss) else { break };
-        moved.iter_mut().zip(low.iter().zip(high)).for_each(|(x, (low, high))| *x = x.clamp(*low, *high));
+        moved
+            .iter_mut()
+            .zip(low.iter().zip(high))
+            .for_each(|(x, (low, high))| *x = x.clamp(*low, *high));
         let (value, slope_there) = loss(&moved);
         if value >= lowest {
             break;
@@ -182,8 +196,9 @@ fn descend(
 
 /// Parameters that are not at a bound that the loss pushes them against.
 fn free(theta: &[f64], slope: &[f64], low: &[f64], high: &[f64]) -> Vec<usize> {
-    let held =
-        |i: &usize| (theta[*i] <= low[*i] && slope[*i] >= 0.0) || (theta[*i] >= high[*i] && slope[*i] <= 0.0);
+    let held = |i: &usize| {
+        (theta[*i] <= low[*i] && slope[*i] >= 0.0) || (theta[*i] >= high[*i] && slope[*i] <= 0.0)
+    };
     (0..theta.len()).filter(|i| !held(i)).collect()
 }
 

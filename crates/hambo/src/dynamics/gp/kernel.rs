@@ -38,7 +38,11 @@ impl std::str::FromStr for Family {
 
     fn from_str(text: &str) -> Result<Self> {
         Family::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
-            Error::setting("kernel", text, format!("one of {}", Family::ALL.map(Family::name).join(", ")))
+            Error::setting(
+                "kernel",
+                text,
+                format!("one of {}", Family::ALL.map(Family::name).join(", ")),
+            )
         })
     }
 }
@@ -146,7 +150,8 @@ impl WithSimd for Rows<'_> {
                 let end = columns.min(at + S::F64_LANES);
                 let mut sum = simd.splat_f64s(0.0);
                 for (&x, queries) in x.iter().zip(queries.chunks_exact(columns)) {
-                    let (x, query) = (simd.splat_f64s(x), simd.partial_load_f64s(&queries[at..end]));
+                    let (x, query) =
+                        (simd.splat_f64s(x), simd.partial_load_f64s(&queries[at..end]));
                     let apart = if kernel.is_linear() { query } else { simd.sub_f64s(x, query) };
                     let other = if kernel.is_linear() { x } else { apart };
                     sum = simd.mul_add_e_f64s(other, apart, sum);
@@ -249,7 +254,10 @@ mod tests {
         for i in 0..200_000 {
             let x = -f64::from(i) * 0.003_541_1;
             let (ours, exact) = (exp(x), x.exp());
-            assert!((ours - exact).abs() <= 2.0 * f64::EPSILON * exact + 1e-307, "e^{x}: {ours}, {exact}");
+            assert!(
+                (ours - exact).abs() <= 2.0 * f64::EPSILON * exact + 1e-307,
+                "e^{x}: {ours}, {exact}"
+            );
         }
         assert_eq!((exp(0.0), exp(-709.0), exp(f64::NEG_INFINITY)), (1.0, 0.0, 0.0));
     }
@@ -279,11 +287,15 @@ mod tests {
     #[test]
     fn bad_numbers_are_refused() {
         let kernel = |variance: f64, length_scales: &[f64]| {
-            let kernel = Kernel { family: Family::Rbf, variance, length_scales: length_scales.to_vec() };
+            let kernel =
+                Kernel { family: Family::Rbf, variance, length_scales: length_scales.to_vec() };
             kernel.validate(3).map_err(|e| e.to_string())
         };
         assert_eq!(kernel(1.0, &[1.0, 2.0, 3.0]), Ok(()));
-        assert_eq!(kernel(1.0, &[0.0]).unwrap_err(), "length_scales = 0: expected positive, finite numbers");
+        assert_eq!(
+            kernel(1.0, &[0.0]).unwrap_err(),
+            "length_scales = 0: expected positive, finite numbers"
+        );
         assert_eq!(
             kernel(1.0, &[1.0, f64::INFINITY, 1.0]).unwrap_err(),
             "length_scales = inf: expected positive, finite numbers"

@@ -11,17 +11,17 @@ mod strips;
 mod subset;
 
 pub(super) use files::SCHEMA;
-pub use hyperparameters::{Hyperparameters, Learning};
+pub use hyperparameters::{Hyperparameters, LikelihoodSearch};
 pub use kernel::{Family, Kernel};
 pub use posterior::Posterior;
 pub use subset::farthest_first;
 
 use super::frame::{Frame, Target, check_target};
-use crate::compute::Gaussian;
 use crate::data::{Split, Transitions, check_holdout};
-use crate::progress::Progress;
-use crate::rng::Stream;
+use crate::run::Run;
 use crate::{Error, Result};
+use hambo_engine::backend::Gaussian;
+use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 
 /// Settings of the model.
@@ -145,8 +145,6 @@ pub struct Gp {
     posteriors: Vec<Posterior>,
     /// Raw outputs that the head turns to the noise of each dimension.
     raw_noise: Vec<f32>,
-    /// A posterior needs no recalibration: 1 in every dimension.
-    tau: Vec<f32>,
     held_out: Split,
     report: GpReport,
     /// What it is conditioned on, in its units: `[rows, input]` and `[rows, state]`.
@@ -171,11 +169,12 @@ impl Gp {
         data: &Transitions,
         config: &GpConfig,
         stream: Stream,
-        progress: &dyn Progress,
+        run: &Run<'_>,
     ) -> Result<Self> {
         config.validate()?;
         let held_out = hold_out(data, config.holdout, stream.child("split"))?;
-        let mut frame = Frame::fit(data, &held_out.train, config.target, &config.angles, config.reward)?;
+        let mut frame =
+            Frame::fit(data, &held_out.train, config.target, &config.angles, config.reward)?;
         if !config.standardize {
             for units in [&mut frame.inputs, &mut frame.targets] {
                 units.mean.fill(0.0);
@@ -195,10 +194,11 @@ impl Gp {
         }
         let (hyperparameters, learned_on) = match config.hyperparameters.as_slice() {
             [] => {
-                let few = some_rows(x.len() / width, config.likelihood_rows, stream.child("likelihood"));
+                let few =
+                    some_rows(x.len() / width, config.likelihood_rows, stream.child("likelihood"));
                 let (x, y) = (gather(&x, width, &few), gather(&y, ds, &few));
                 let stream = stream.child("starts");
-                (learn(config, &x, &y, [width, ds], stream, progress)?, Some(few.len()))
+                (learn(config, &x, &y, [width, ds], stream, run)?, Some(few.len()))
             }
             given => (given.to_vec(), None),
         };
@@ -225,7 +225,8 @@ impl Gp {
                 expected,
             ));
         }
-        let [x, y] = [&data[0], &data[1]].map(|v| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>());
+        let [x, y] =
+            [&data[0], &data[1]].map(|v| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>());
         let rows = x.len() / width;
         check_memory(rows, hyperparameters.len(), config.memory_gib)?;
         let own = |dimension: usize| match hyperparameters.len() {
@@ -236,7 +237,13 @@ impl Gp {
             .iter()
             .enumerate()
             .map(|(dimension, h)| {
-                Posterior::new(h.kernel.clone(), h.noise_std * h.noise_std, &x, &own(dimension), width)
+                Posterior::new(
+                    h.kernel.clone(),
+                    h.noise_std * h.noise_std,
+                    &x,
+                    &own(dimension),
+                    width,
+                )
             })
             .collect::<Result<_>>()?;
         let noise = |dimension: usize| hyperparameters[dimension % hyperparameters.len()].noise_std;
@@ -244,7 +251,6 @@ impl Gp {
         Ok(Gp {
             head: Gaussian { dims: ds, floor: 0.0 },
             raw_noise: (0..ds).map(|d| raw_of(noise(d))).collect(),
-            tau: vec![1.0; ds],
             report: GpReport {
                 learned_on,
                 log_likelihood: posteriors.iter().map(|p| p.log_likelihood).sum(),
@@ -311,23 +317,23 @@ fn learn(
     y: &[f32],
     [width, ds]: [usize; 2],
     stream: Stream,
-    progress: &dyn Progress,
+    run: &Run<'_>,
 ) -> Result<Vec<Hyperparameters>> {
     let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
     let (x, y) = (wide(x), wide(y));
-    let learning = Learning {
+    let learning = LikelihoodSearch {
         family: config.kernel,
         ard: config.ard,
         noise_std: config.noise_std,
         starts: config.starts,
     };
     if config.shared {
-        return Ok(vec![learning.run(&x, &y, width, stream, progress)?.0]);
+        return Ok(vec![learning.run(&x, &y, width, stream, run)?.0]);
     }
     (0..ds)
         .map(|d| {
             let own: Vec<f64> = y.iter().skip(d).step_by(ds).copied().collect();
-            Ok(learning.run(&x, &own, width, stream.index(d as u64), progress)?.0)
+            Ok(learning.run(&x, &own, width, stream.index(d as u64), run)?.0)
         })
         .collect()
 }

@@ -8,9 +8,9 @@
 use super::Gp;
 use super::posterior::Tape;
 use crate::Result;
-use crate::compute::{Buffer, Device, Gaussian, Input};
 use crate::data::Split;
 use crate::dynamics::{Dynamics, Frame, ModelReport, Pass};
+use hambo_engine::backend::{Buffer, Device, Gaussian, Input};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -29,30 +29,25 @@ impl Dynamics for Gp {
     }
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
         let (Input::Shared(x) | Input::PerMember(x)) = input;
-        let x = wide(&device.download(x));
-        let moments = device.run(|| self.posteriors.iter().map(|p| p.predict(&x)).collect::<Vec<_>>());
+        let x = wide(&device.download_or_nan(x));
+        let moments =
+            device.run(|| self.posteriors.iter().map(|p| p.predict(&x)).collect::<Vec<_>>());
         // Rows of a member's own lie after those of the member before it.
         let own = if matches!(input, Input::PerMember(_)) { rows } else { 0 };
         *output = device.adopt(self.outputs(&moments, rows, own));
     }
-    fn pass<'a>(&'a self, device: &Device, rows: usize) -> Box<dyn Pass + 'a> {
+    fn pass<'a>(&'a self, device: &Device, rows: usize) -> Option<Box<dyn Pass + 'a>> {
         let size = SIDES.len() * rows * 2 * self.frame.state_dim();
-        Box::new(GpPass {
+        Some(Box::new(GpPass {
             gp: self,
             tapes: vec![Tape::default(); self.posteriors.len()],
             output: device.zeros(size),
             d_output: device.zeros(size),
             d_inputs: device.zeros(0),
-        })
+        }))
     }
     fn has_particles(&self) -> bool {
         false
-    }
-    fn on_device(&self, device: &Device) -> bool {
-        matches!(device, Device::Cpu(_))
-    }
-    fn tau(&self) -> &[f32] {
-        &self.tau
     }
     fn held_out(&self) -> &Split {
         &self.held_out
@@ -101,7 +96,7 @@ struct GpPass<'a> {
 
 impl Pass for GpPass<'_> {
     fn forward(&mut self, device: &Device, inputs: &Buffer) {
-        let x = wide(&device.download(inputs));
+        let x = wide(&device.download_or_nan(inputs));
         let rows = x.len() / self.gp.frame.input_dim();
         let parts = self.gp.posteriors.iter().zip(&mut self.tapes);
         let moments = device.run(|| parts.map(|(p, tape)| p.forward(&x, tape)).collect::<Vec<_>>());
@@ -114,7 +109,7 @@ impl Pass for GpPass<'_> {
 
     fn backward(&mut self, device: &Device, inputs: &Buffer) -> &Buffer {
         let ds = self.gp.frame.state_dim();
-        let d_output = device.download(&self.d_output);
+        let d_output = device.download_or_nan(&self.d_output);
         let (plus, minus) = d_output.split_at(d_output.len() / 2);
         let rows = plus.len() / (2 * ds);
         let mut d_inputs = vec![0.0; inputs.len()];

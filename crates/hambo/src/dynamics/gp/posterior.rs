@@ -62,10 +62,20 @@ impl std::fmt::Debug for Posterior {
 
 impl Posterior {
     /// Given inputs `[n, width]`, targets `[n, outputs]` and hyper-parameters.
-    pub fn new(kernel: Kernel, noise_variance: f64, x: &[f64], y: &[f64], width: usize) -> Result<Self> {
+    pub fn new(
+        kernel: Kernel,
+        noise_variance: f64,
+        x: &[f64],
+        y: &[f64],
+        width: usize,
+    ) -> Result<Self> {
         kernel.validate(width)?;
         if !(noise_variance >= 0.0 && noise_variance.is_finite()) {
-            return Err(Error::setting("noise_variance", noise_variance, "0 or a positive, finite number"));
+            return Err(Error::setting(
+                "noise_variance",
+                noise_variance,
+                "0 or a positive, finite number",
+            ));
         }
         let n = x.len() / width;
         let outputs = y.len() / n;
@@ -189,7 +199,8 @@ impl Posterior {
                 for (c, d_x) in d_x.chunks_exact_mut(width).enumerate() {
                     let d_mean = &d_mean[(first + c) * outputs..][..outputs];
                     let along: f64 = d_mean.iter().zip(weights).map(|(d, w)| d * w).sum();
-                    let d_k = (along - spread[c] * solved[i * columns + c]) * slopes[i * columns + c];
+                    let d_k =
+                        (along - spread[c] * solved[i * columns + c]) * slopes[i * columns + c];
                     let query = &tape.x[(first + c) * width..][..width];
                     for ((d_x, x), q) in d_x.iter_mut().zip(x).zip(query) {
                         *d_x += if linear { d_k * x } else { d_k * 2.0 * (q - x) };
@@ -246,15 +257,16 @@ impl Posterior {
         let (n, width, outputs) = (self.len(), self.width, self.outputs);
         let inverse = self.factor.inverse();
         let queries = transposed(&self.x, width);
-        let scales = if self.kernel.family == Family::Linear { 0 } else { self.kernel.length_scales.len() };
+        let scales =
+            if self.kernel.family == Family::Linear { 0 } else { self.kernel.length_scales.len() };
         let row = |i: usize| {
             let own = &self.x[i * width..][..width];
             let mut gradient = vec![0.0; scales + 2];
             let (mut k, mut slopes) = (vec![0.0; n], vec![0.0; n]);
             self.kernel.rows(own, &queries, &mut k, &mut slopes, width);
             for (l, other) in self.x.chunks_exact(width).enumerate() {
-                let weights =
-                    (0..outputs).map(|j| self.weights[i * outputs + j] * self.weights[l * outputs + j]);
+                let weights = (0..outputs)
+                    .map(|j| self.weights[i * outputs + j] * self.weights[l * outputs + j]);
                 let pull = 0.5 * (weights.sum::<f64>() - outputs as f64 * inverse[i * n + l]);
                 gradient[0] += pull * k[l];
                 for d in 0..if scales > 0 { width } else { 0 } {

@@ -34,7 +34,11 @@ impl Strips {
             let rows = &matrix[first * n..n * n.min(first + HEIGHT)];
             for (k, column) in strip.chunks_exact_mut(HEIGHT).enumerate() {
                 for (i, entry) in column.iter_mut().enumerate().skip(k.saturating_sub(first)) {
-                    let x = if first + i < n { rows[i * n + k] } else { f64::from(u8::from(first + i == k)) };
+                    let x = if first + i < n {
+                        rows[i * n + k]
+                    } else {
+                        f64::from(u8::from(first + i == k))
+                    };
                     *entry = if first + i == k { 1.0 / x } else { x };
                 }
             }
@@ -138,8 +142,14 @@ impl Solve<'_> {
                     let vectors = vectors::<S>(columns - at);
                     // What is known of the block: where it was found or, for the rows below, in the order of its use.
                     let known = match first < end {
-                        true => Known { rows: &above[block * columns..], stride: columns, at },
-                        false => Known { rows: &packed[at * BLOCK..], stride: vectors * S::F64_LANES, at: 0 },
+                        true => {
+                            TheoryInputs { rows: &above[block * columns..], stride: columns, at }
+                        }
+                        false => TheoryInputs {
+                            rows: &packed[at * BLOCK..],
+                            stride: vectors * S::F64_LANES,
+                            at: 0,
+                        },
                     };
                     let l = &strip[block * HEIGHT..first.min(end) * HEIGHT];
                     let corner = (first < end).then(|| &strip[first * HEIGHT..]);
@@ -180,14 +190,15 @@ fn pack<S: Simd>(rows: &[f64], columns: usize, packed: &mut [f64]) {
     while at < columns {
         let width = vectors::<S>(columns - at) * S::F64_LANES;
         let to = packed[at * BLOCK..].chunks_exact_mut(width);
-        to.zip(rows.chunks_exact(columns)).for_each(|(to, row)| to.copy_from_slice(&row[at..][..width]));
+        to.zip(rows.chunks_exact(columns))
+            .for_each(|(to, row)| to.copy_from_slice(&row[at..][..width]));
         at += width;
     }
 }
 
 /// Solved rows, `stride` apart, of which the columns from `at` on are used.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct TheoryInputs<'a> {
     rows: &'a [f64],
     stride: usize,
     at: usize,
@@ -201,7 +212,7 @@ type Tile<S, const V: usize> = [[<S as Simd>::f64s; V]; HEIGHT];
 fn lower_tile<S: Simd, const V: usize>(
     simd: S,
     l: &[f64],
-    known: Known<'_>,
+    known: TheoryInputs<'_>,
     corner: Option<&[f64]>,
     own: &mut [f64],
     columns: usize,
@@ -237,7 +248,13 @@ fn lower_tile<S: Simd, const V: usize>(
 
 /// x_i ← L_ii⁻ᵀ b_i for the rows i of a strip, and b_k ← b_k − L_ikᵀ x_i for the rows k above them.
 #[inline(always)]
-fn upper_tile<S: Simd, const V: usize>(simd: S, strip: &[f64], rhs: &mut [f64], columns: usize, at: usize) {
+fn upper_tile<S: Simd, const V: usize>(
+    simd: S,
+    strip: &[f64],
+    rhs: &mut [f64],
+    columns: usize,
+    at: usize,
+) {
     let first = strip.len() / HEIGHT - HEIGHT;
     let (above, own) = rhs.split_at_mut(first * columns);
     let (left, corner) = strip.split_at(first * HEIGHT);
@@ -282,7 +299,12 @@ fn store<S: Simd, const V: usize>(_: S, row: &mut [f64], at: usize, vectors: &[S
 
 /// V vectors of each row of a strip.
 #[inline(always)]
-fn load_tile<S: Simd, const V: usize>(simd: S, rows: &[f64], columns: usize, at: usize) -> Tile<S, V> {
+fn load_tile<S: Simd, const V: usize>(
+    simd: S,
+    rows: &[f64],
+    columns: usize,
+    at: usize,
+) -> Tile<S, V> {
     let mut tile = [[simd.splat_f64s(0.0); V]; HEIGHT];
     for i in 0..HEIGHT {
         tile[i] = load(simd, &rows[i * columns..], at);
@@ -306,14 +328,15 @@ fn store_tile<S: Simd, const V: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Stream;
+    use hambo_engine::rng::Stream;
 
     /// Sizes within a strip, of several and of more than a block; columns less than a vector, and of every remainder.
     #[test]
     fn solves_undo_products() {
         let mut generator = Stream::new(1).generator();
         for n in [1, 7, 8, 9, 40, 255, 256, 257, 530] {
-            let entry = |at: usize, x: f64| if at / n == at % n { 2.0 + x.abs() } else { x / n as f64 };
+            let entry =
+                |at: usize, x: f64| if at / n == at % n { 2.0 + x.abs() } else { x / n as f64 };
             let matrix: Vec<f64> = (0..n * n).map(|at| entry(at, generator.normal())).collect();
             let strips = Strips::new(&matrix, n);
             for columns in [1, 3, 8, 16, 20, 24, 40, 61] {
@@ -331,8 +354,12 @@ mod tests {
                         false => strips.solve(&mut solved, columns),
                         true => strips.solve_transposed(&mut solved, columns),
                     }
-                    let error = solved.iter().zip(&x).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                    assert!(error < 1e-12, "{n} rows, {columns} columns, transposed {transposed}: {error}");
+                    let error =
+                        solved.iter().zip(&x).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                    assert!(
+                        error < 1e-12,
+                        "{n} rows, {columns} columns, transposed {transposed}: {error}"
+                    );
                 }
             }
         }

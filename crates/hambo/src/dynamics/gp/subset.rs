@@ -16,9 +16,13 @@ const SHARE: usize = 4096;
 pub fn farthest_first(x: &[f32], width: usize, most: usize) -> Vec<u32> {
     let rows = x.len() / width;
     let mean: Vec<f32> = (0..width)
-        .map(|d| (x.iter().skip(d).step_by(width).map(|&v| f64::from(v)).sum::<f64>() / rows as f64) as f32)
+        .map(|d| {
+            (x.iter().skip(d).step_by(width).map(|&v| f64::from(v)).sum::<f64>() / rows as f64)
+                as f32
+        })
         .collect();
-    let squared = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
+    let squared =
+        |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>();
     let to_mean = |row: &u32| squared(&x[*row as usize * width..][..width], &mean);
     let Some(first) = (0..rows as u32).min_by(|a, b| to_mean(a).total_cmp(&to_mean(b))) else {
         return Vec::new();
@@ -39,8 +43,9 @@ pub fn farthest_first(x: &[f32], width: usize, most: usize) -> Vec<u32> {
             farthest
         });
         // The first of equals, whatever thread found it.
-        let farther =
-            |a: (f32, u32), b: (f32, u32)| if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a };
+        let farther = |a: (f32, u32), b: (f32, u32)| {
+            if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a }
+        };
         let (distance, row) = farthest.reduce(|| (0.0, u32::MAX), farther);
         if distance <= 0.0 {
             break; // all others are copies
@@ -60,7 +65,8 @@ mod tests {
         let x: Vec<f32> = (0..1000).map(|i| (i as f32 / 10.0).powi(2) / 100.0).collect(); // dense at 0, sparse at 100
         let kept = farthest_first(&x, 1, 21);
         assert_eq!(kept.len(), 21);
-        let gap = |v: f32| kept.iter().map(|&k| (x[k as usize] - v).abs()).fold(f32::INFINITY, f32::min);
+        let gap =
+            |v: f32| kept.iter().map(|&k| (x[k as usize] - v).abs()).fold(f32::INFINITY, f32::min);
         assert!(x.iter().all(|&v| gap(v) < 6.0), "{kept:?}");
         assert!(kept.contains(&0) && kept.contains(&999), "the ends are taken");
     }

@@ -1,0 +1,72 @@
+//! The command line: commands, flags and their help.
+
+#![allow(rustdoc::broken_intra_doc_links)] // these are help texts, and `s[0]` in them is an expression
+
+mod demo;
+mod evaluate;
+mod inspect;
+mod reproduce;
+mod shared;
+mod simulate;
+
+pub use demo::Demo;
+pub use evaluate::{Adversary, Evaluate, Model};
+pub use inspect::Inspect;
+pub use reproduce::{Experiment, Reproduce};
+pub use shared::{Acting, Data, DeviceName, Machine, Scale};
+pub use simulate::{Collect, Return, Train};
+
+use clap::{Parser, Subcommand};
+
+/// How badly could this policy do, given only what these logs know?
+///
+/// hambo computes a lower bound on a policy's return from logged transitions, without running the policy.
+#[derive(Parser)]
+#[command(name = "hambo", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a complete example: collect data, learn a model, evaluate a safe and an unsafe policy
+    ///
+    /// The example is the paper's PointSafety task. It takes under a minute on two CPU cores, and writes a report on
+    /// each policy.
+    #[command(after_help = demo::DEMO_EXAMPLES)]
+    Demo(Demo),
+    /// Estimate a policy's return and bound it from below, from logged data alone
+    #[command(after_help = evaluate::EVALUATE_EXAMPLES)]
+    Evaluate(Box<Evaluate>),
+    /// Bound several policies with one model and sort them by their bounds
+    #[command(after_help = evaluate::RANK_EXAMPLES)]
+    #[command(mut_arg("policy", |policy| policy.help(shared::POLICIES).long_help(shared::with_kinds(shared::POLICIES))))]
+    #[command(mut_arg("curves", |curves| curves.hide(true)))]
+    Rank(Box<Evaluate>),
+    /// Measure a policy's true return in a simulated environment
+    #[command(after_help = simulate::RETURN_EXAMPLES)]
+    Return(Return),
+    /// Run policies in a simulated environment and log their transitions to a D4RL HDF5 file
+    #[command(after_help = simulate::COLLECT_EXAMPLES)]
+    Collect(Collect),
+    /// Train a policy in a simulated environment with Soft Actor-Critic
+    ///
+    /// If the training is interrupted, run the same command again to continue it.
+    #[command(after_help = simulate::TRAIN_EXAMPLES)]
+    Train(Train),
+    /// Repeat an experiment of the paper; writes a table, plots, and all numbers as JSON
+    ///
+    /// If the experiment is interrupted, run the same command again to continue it.
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(Reproduce),
+    /// Show what is in a data or policy file
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(Inspect),
+    /// Check that this device computes what the CPU computes
+    ///
+    /// Runs every kernel on the device and compares the results with those of the CPU. Exit code 0 if all agree, 2 if
+    /// one does not: do not use such a device.
+    #[command(after_help = demo::SELFTEST_EXAMPLES)]
+    Selftest(Machine),
+}

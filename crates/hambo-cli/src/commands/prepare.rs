@@ -1,0 +1,233 @@
+//! What evaluations and rankings have in common: all that was given, read and checked before anything is computed.
+
+use super::resume::{UNFINISHED, identity, save_every};
+use super::truth::{Simulator, simulator};
+use super::{device, host_device, policy};
+use crate::args::{Adversary, Data, Evaluate, Model, Scale};
+use crate::folder::Folder;
+use crate::output::{Bars, command_line};
+use hambo::adversary::{Optimizers, SearchConfig};
+use hambo::confidence::Beta;
+use hambo::confidence::theory::TheoryInputs;
+use hambo::data::{ColumnNames, Logs, ReadOptions};
+use hambo::dynamics::{BnnConfig, GpConfig, ModelConfig};
+use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Truth};
+use hambo::report::Setup;
+use hambo::run::Run;
+use hambo::run::checkpoint::Checkpoints;
+use hambo::task::{ResolvedTask, Task, TaskSpec};
+use hambo::{Device, Error, Policy, Result};
+use hambo_envs::EnvName;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::time::Instant;
+
+/// All that was given.
+pub struct Prepared<'a> {
+    pub arguments: &'a Evaluate,
+    pub config: EvaluationConfig,
+    pub policies: Vec<Policy>,
+    pub out: Option<Folder>,
+    pub bars: Bars,
+    pub checkpoints: Option<Checkpoints>,
+    simulator: Option<Simulator>,
+    device: Device,
+    logs: Logs,
+    task: ResolvedTask,
+}
+
+impl<'a> Prepared<'a> {
+    /// Reads and checks it.
+    pub fn new(arguments: &'a Evaluate, explain: bool) -> Result<Self> {
+        let config = config(arguments, explain)?;
+        config.validate()?;
+        let spec = task_spec(arguments)?;
+        if spec.constraints.iter().any(|c| c.threshold.is_some()) {
+            config.check_threshold_method()?;
+        }
+        let env = spec.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
+        let read = |spec: &String| policy(spec, &arguments.acting);
+        let policies: Vec<Policy> = arguments.policy.iter().map(read).collect::<Result<_>>()?;
+        let simulator = simulator(arguments.truth_episodes, spec.env.as_deref())?;
+        for policy in &policies {
+            env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
+        }
+        let device = match &config.model {
+            ModelConfig::Bnn(_) => device(&arguments.machine)?,
+            ModelConfig::Gp(_) => host_device(&arguments.machine)?,
+        };
+        if let (ModelConfig::Bnn(config), None) = (&config.model, &arguments.fitted) {
+            config.announce(&device);
+        }
+        let options = read_options(&arguments.data, arguments.seed)?;
+        let logs = Logs::read_with(&arguments.data.paths, &options)?;
+        let data = &logs.transitions;
+        env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| logs.name_file(e))?;
+        let task = resolve(arguments, &spec, env, &logs)?;
+        policies.iter().try_for_each(|policy| policy.check_task(&task.task))?;
+        let checkpoints = match &arguments.out {
+            Some(folder) => {
+                let identity = identity(arguments, &config, &task, &policies, (&device, &logs))?;
+                Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
+            }
+            None => None,
+        };
+        let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
+        let bars = Bars::logging(out.as_ref());
+        Ok(Prepared {
+            arguments,
+            config,
+            policies,
+            out,
+            bars,
+            checkpoints,
+            simulator,
+            device,
+            logs,
+            task,
+        })
+    }
+
+    /// Learns the model, or takes the one that was named.
+    pub fn evaluator(&self) -> Result<Evaluator<'_>> {
+        let run = Run::new(&self.bars, self.checkpoints.as_ref());
+        let builder = Evaluator::builder(self.logs.clone(), self.task.clone(), self.config.clone());
+        let builder = builder.device(self.device.clone()).run(run);
+        let Some(folder) = &self.arguments.fitted else { return builder.fit() };
+        let evaluator = builder.load(folder)?;
+        let kind = if evaluator.model().as_gp().is_some() { Model::Gp } else { Model::Bnn };
+        match self.arguments.model {
+            Some(asked) if asked != kind => Err(Error::file(
+                folder,
+                "the fitted model is of another kind than --model asks for: leave --model out, or fit anew",
+            )),
+            _ => Ok(evaluator),
+        }
+    }
+
+    /// The true returns of all policies, if they are to be simulated.
+    pub fn truths(&self) -> Result<Vec<Truth>> {
+        let truth = |policy| {
+            let simulator = self.simulator.as_ref()?;
+            Some(simulator.truth(&self.arguments.machine, policy, &self.config, &self.bars))
+        };
+        self.policies.iter().filter_map(truth).collect()
+    }
+
+    /// Says how the answer can be had again, and where its page is.
+    pub fn sign(&self, setup: &mut Setup, start: Instant) {
+        setup.command = command_line();
+        setup.page = self.arguments.out.as_ref().map(|out| out.join("report.html"));
+        setup.seconds = start.elapsed().as_secs_f64();
+    }
+}
+
+fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
+    Ok(EvaluationConfig {
+        horizon: arguments.horizon,
+        discount: arguments.discount,
+        methods: arguments
+            .method
+            .as_deref()
+            .map_or(Ok(Method::USUAL.to_vec()), Method::parse_list)?,
+        delta: arguments.delta,
+        threshold: arguments.threshold,
+        rollouts: arguments.rollouts,
+        seed: arguments.seed,
+        model: model_config(arguments)?,
+        beta: Beta::parse(&arguments.beta, arguments.gp.norm_bound)?,
+        search: search_config(arguments)?,
+        allow_constant: arguments.allow_constant,
+        explain,
+        theory: TheoryInputs {
+            norm_bound: arguments.gp.norm_bound,
+            lipschitz: arguments.gp.lipschitz,
+        },
+    })
+}
+
+/// The task file, and the flags that come before it.
+fn task_spec(arguments: &Evaluate) -> Result<TaskSpec> {
+    let flags = &arguments.task;
+    let mut spec = match &flags.file {
+        Some(path) => TaskSpec::read(path)?,
+        None => TaskSpec { env: arguments.env.clone(), ..TaskSpec::default() },
+    };
+    spec.reward = flags.reward.clone().or(spec.reward);
+    spec.termination = flags.termination.clone().or(spec.termination);
+    spec.angles = flags.angles.clone().unwrap_or(spec.angles);
+    Ok(spec)
+}
+
+/// The task for these logs; an error names the task file where there is one.
+fn resolve(
+    arguments: &Evaluate,
+    spec: &TaskSpec,
+    env: Option<Task>,
+    logs: &Logs,
+) -> Result<ResolvedTask> {
+    spec.resolve(&logs.transitions, env).map_err(|error| match (&arguments.task.file, error) {
+        (_, error @ Error::Data(_)) => logs.name_file(error),
+        (Some(path), error) => Error::file(path, error.to_string()),
+        (None, error) => error,
+    })
+}
+
+fn model_config(arguments: &Evaluate) -> Result<ModelConfig> {
+    let path = arguments.model_config.as_deref();
+    Ok(match arguments.model.unwrap_or(Model::Bnn) {
+        Model::Bnn => ModelConfig::Bnn(match path {
+            Some(path) => settings(path, "a model", BnnConfig::validate)?,
+            None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
+            None => BnnConfig::default(),
+        }),
+        Model::Gp => {
+            let config = match path {
+                Some(path) => settings(path, "a model", GpConfig::validate)?,
+                None => GpConfig::default(),
+            };
+            let config = GpConfig { subset: arguments.gp.gp_rows.or(config.subset), ..config };
+            config.validate()?;
+            ModelConfig::Gp(config)
+        }
+    })
+}
+
+fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
+    if let Some(path) = &arguments.search_config {
+        return settings(path, "a search", SearchConfig::validate);
+    }
+    let config = match arguments.scale {
+        Scale::Quick => SearchConfig::default(),
+        Scale::Paper => SearchConfig::paper_scale(),
+    };
+    let optimizers = arguments.adversary.map_or(config.optimizers, |adversary| match adversary {
+        Adversary::Portfolio => Optimizers::Portfolio,
+        Adversary::Sac => Optimizers::Sac,
+        Adversary::Pathwise => Optimizers::Pathwise,
+    });
+    Ok(SearchConfig { optimizers, ..config })
+}
+
+/// Settings from a JSON file.
+fn settings<T: DeserializeOwned>(
+    path: &Path,
+    what: &str,
+    validate: fn(&T) -> Result<()>,
+) -> Result<T> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, "read", e))?;
+    let config: T = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(path, format!("not settings of {what} in JSON: {e}")))?;
+    validate(&config).map_err(|e| Error::file(path, e.to_string()))?;
+    Ok(config)
+}
+
+fn read_options(data: &Data, seed: u64) -> Result<ReadOptions> {
+    let subsample = data.subsample.as_deref().map(str::parse).transpose()?;
+    Ok(ReadOptions {
+        columns: ColumnNames::parse(&data.columns.columns)?,
+        subsample,
+        seed,
+        ..ReadOptions::default()
+    })
+}

@@ -1,0 +1,164 @@
+//! Steps of optimizers: Adam, and Stein variational gradient descent.
+
+use crate::backend::{Buffer, Counter, Device, check};
+use serde::{Deserialize, Serialize};
+
+/// The Adam optimizer (Kingma & Ba 2015) with a learning-rate schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Adam {
+    /// Learning rate at the start.
+    pub rate: f32,
+    /// Decay of the mean of gradients.
+    pub beta1: f32,
+    /// Decay of the mean of squared gradients.
+    pub beta2: f32,
+    /// Added to the root of the latter.
+    pub epsilon: f32,
+    /// Steps over which the rate falls to 0 along a cosine; none: it stays.
+    pub decay_steps: Option<u32>,
+}
+
+impl Adam {
+    /// The usual constants with a constant rate.
+    pub fn constant(rate: f32) -> Self {
+        Adam { rate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, decay_steps: None }
+    }
+
+    /// The usual constants; the rate falls to 0 in `steps` steps along half a cosine.
+    pub fn cosine(rate: f32, steps: u32) -> Self {
+        Adam { decay_steps: Some(steps), ..Adam::constant(rate) }
+    }
+
+    /// Learning rate of step 0, 1, …
+    pub fn rate_at(&self, step: u32) -> f32 {
+        match self.decay_steps {
+            None => self.rate,
+            Some(steps) => {
+                let done = (step as f32 / steps.max(1) as f32).min(1.0);
+                self.rate * 0.5 * (1.0 + (std::f32::consts::PI * done).cos())
+            }
+        }
+    }
+}
+
+/// How particles see each other in SVGD.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum SteinKernel {
+    /// exp(−‖θ − θ'‖² / 2ℓ), the paper's with ℓ = 10.
+    Rbf {
+        /// ℓ
+        length_scale: f32,
+    },
+    /// The same with ℓ from the median heuristic at every step, so that the particles do see each other.
+    Median,
+    /// Not at all: a plain deep ensemble.
+    None,
+}
+
+/// Stein variational gradient descent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Svgd {
+    /// The kernel on parameter vectors.
+    pub kernel: SteinKernel,
+    /// Exponent of the standard normal prior.
+    pub prior_temperature: f32,
+    /// Factor of the mean log-likelihood: 1, or the number of data for the literal posterior.
+    pub likelihood_scale: f32,
+}
+
+/// Adam with its state for one set of parameters.
+#[derive(Debug)]
+pub struct Optimizer {
+    pub(super) adam: Adam,
+    /// Means of gradients and of their squares.
+    pub(super) moments: [Buffer; 2],
+    pub(super) step: Counter,
+}
+
+impl Optimizer {
+    /// A fresh optimizer for `parameters` numbers.
+    pub fn new(device: &Device, adam: Adam, parameters: usize) -> Self {
+        Optimizer {
+            adam,
+            moments: [device.zeros(parameters), device.zeros(parameters)],
+            step: device.counter(),
+        }
+    }
+
+    /// The number of steps taken, as kernels see it.
+    pub fn counter(&self) -> &Counter {
+        &self.step
+    }
+
+    /// Means of gradients and of their squares, which the next step builds on.
+    pub fn moments(&mut self) -> &mut [Buffer; 2] {
+        &mut self.moments
+    }
+
+    /// Goes on as if `steps` steps had been taken.
+    pub fn set_steps(&mut self, device: &Device, steps: u32) {
+        device.set(&mut self.step, steps);
+    }
+
+    /// params ← params − Adam(gradient)
+    pub fn step(&mut self, device: &Device, params: &mut Buffer, gradient: &Buffer) {
+        check("gradient", gradient.len(), params.len());
+        match device {
+            Device::Cpu(cpu) => {
+                cpu.pool.adam(self, params.cpu_mut(), gradient.cpu());
+                device.advance(&mut self.step);
+            }
+            Device::Cuda(gpu) => gpu.cuda.adam(self, params.gpu(), gradient.gpu()),
+        }
+    }
+
+    /// The same along [`Device::svgd_direction`] of so many particles.
+    pub(crate) fn svgd_update(
+        &mut self,
+        device: &Device,
+        svgd: &Svgd,
+        members: usize,
+        params: &mut Buffer,
+        gradient: &Buffer,
+    ) {
+        check("gradient", gradient.len(), params.len());
+        match device {
+            Device::Cpu(cpu) => {
+                cpu.pool.svgd_adam(svgd, members, self, params.cpu_mut(), gradient.cpu());
+                device.advance(&mut self.step);
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.svgd_adam(svgd, members, self, params.gpu(), gradient.gpu())
+            }
+        }
+    }
+}
+
+impl Device {
+    /// Minus the SVGD direction of every particle, `[members, parameters]`:
+    ///
+    /// −φᵢ = 1/K Σⱼ k(θⱼ, θᵢ) (λ ∇NLLⱼ + τ θⱼ) − k(θⱼ, θᵢ) (θᵢ − θⱼ) / ℓ
+    ///
+    /// with the gradients ∇NLL of the mean negative log-likelihood, the likelihood scale λ and the prior's
+    /// temperature τ. Without a kernel each particle follows its own gradient.
+    pub fn svgd_direction(
+        &self,
+        svgd: &Svgd,
+        members: usize,
+        params: &Buffer,
+        gradient: &Buffer,
+        out: &mut Buffer,
+    ) {
+        check("gradient", gradient.len(), params.len());
+        check("direction", out.len(), params.len());
+        match self {
+            Device::Cpu(cpu) => {
+                cpu.pool.svgd_direction(svgd, members, params.cpu(), gradient.cpu(), out.cpu_mut())
+            }
+            Device::Cuda(gpu) => {
+                gpu.cuda.svgd_direction(svgd, members, params.gpu(), gradient.gpu(), out.gpu())
+            }
+        }
+    }
+}

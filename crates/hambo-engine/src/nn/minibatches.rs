@@ -1,0 +1,115 @@
+//! Minibatches for training: drawn on the device where it has room for all rows, else sent there as they are needed.
+
+use crate::backend::{Buffer, Counter, Device};
+use crate::rng::{Stream, uniform_indices};
+
+/// Largest share of a device's free memory that rows may take.
+const SHARE: f64 = 0.5;
+
+/// Rows drawn with replacement, the same wherever all of them are kept.
+pub struct Minibatches {
+    rows: usize,
+    widths: [usize; 2],
+    all: Rows,
+    indices: Buffer<u32>,
+    /// Inputs and targets of the minibatch, `[batch, width]` each.
+    pub now: [Buffer; 2],
+}
+
+enum Rows {
+    /// All rows on the device.
+    OnDevice([Buffer; 2]),
+    /// All rows on the host, and on the device the minibatches of the steps from `first` on.
+    OnHost { all: [Vec<f32>; 2], sent: [Buffer; 2], first: u32 },
+}
+
+impl Minibatches {
+    /// Of inputs and targets `[rows, width]`.
+    pub fn new(device: &Device, all: [Vec<f32>; 2], widths: [usize; 2], batch: usize) -> Self {
+        let bytes = 4.0 * (all[0].len() + all[1].len()) as f64;
+        let fits = device.free_memory().is_none_or(|free| bytes <= SHARE * free as f64);
+        Self::kept(device, all, widths, batch, fits)
+    }
+
+    /// The same with all rows on the device, or on the host.
+    pub fn kept(
+        device: &Device,
+        all: [Vec<f32>; 2],
+        widths: [usize; 2],
+        batch: usize,
+        on_device: bool,
+    ) -> Self {
+        Minibatches {
+            rows: all[0].len() / widths[0],
+            widths,
+            all: match on_device {
+                true => Rows::OnDevice(all.map(|values| device.adopt(values))),
+                false => Rows::OnHost { all, sent: [device.zeros(0), device.zeros(0)], first: 0 },
+            },
+            indices: device.zeros(batch),
+            now: widths.map(|width| device.zeros(batch * width)),
+        }
+    }
+
+    /// Makes ready what the steps `first`, `first` + 1, … will draw.
+    pub fn prepare(&mut self, device: &Device, stream: Stream, first: u32, steps: u32) {
+        let Rows::OnHost { all, sent, first: start } = &mut self.all else { return };
+        let batch = self.indices.len();
+        let mut indices = vec![0; batch * steps as usize];
+        for (step, indices) in (first..).zip(indices.chunks_exact_mut(batch)) {
+            uniform_indices(stream.key(), step, self.rows as u32, indices);
+        }
+        for ((sent, all), width) in sent.iter_mut().zip(all).zip(self.widths) {
+            let row = |&index: &u32| &all[index as usize * width..][..width];
+            *sent = device.adopt(indices.iter().flat_map(row).copied().collect());
+        }
+        *start = first;
+    }
+
+    /// The minibatch of a step.
+    pub fn draw(&mut self, device: &Device, stream: Stream, step: &Counter) {
+        match &self.all {
+            Rows::OnDevice(all) => {
+                device.uniform_indices(stream, step, self.rows, &mut self.indices);
+                for ((all, width), now) in all.iter().zip(self.widths).zip(&mut self.now) {
+                    device.gather(all, width, &self.indices, now);
+                }
+            }
+            Rows::OnHost { sent, first, .. } => {
+                for (sent, now) in sent.iter().zip(&mut self.now) {
+                    device.load_since(sent, step, *first, now);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_sent_are_those_that_would_be_drawn() {
+        let device = Device::cpu(Some(2)).unwrap();
+        let stream = Stream::new(5);
+        let all =
+            [(0..60).map(|i| i as f32).collect::<Vec<_>>(), (0..20).map(|i| -i as f32).collect()];
+        let [mut there, mut here] =
+            [true, false].map(|there| Minibatches::kept(&device, all.clone(), [3, 1], 7, there));
+        let mut step = device.counter();
+        let mut seen = Vec::new();
+        for (first, steps) in [(0, 4), (4, 4), (8, 1)] {
+            here.prepare(&device, stream, first, steps);
+            for _ in 0..steps {
+                there.draw(&device, stream, &step);
+                here.draw(&device, stream, &step);
+                for (a, b) in there.now.iter().zip(&here.now) {
+                    assert_eq!(device.download(a).unwrap(), device.download(b).unwrap());
+                }
+                seen.push(device.download(&here.now[0]).unwrap());
+                device.advance(&mut step);
+            }
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "every step draws anew");
+    }
+}

@@ -1,0 +1,106 @@
+//! Settings of the search for an adversary.
+
+use super::dqn::DqnConfig;
+use super::sac::SacConfig;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Which optimizers search for CA's adversary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimizers {
+    /// Back-propagation through the model, several restarts; SAC where returns change in steps alone.
+    Pathwise,
+    /// The paper's: Soft Actor-Critic alone.
+    Sac,
+    /// Both, the second for a second opinion; SAC where returns change in steps alone.
+    Portfolio,
+}
+
+/// Settings of the search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SearchConfig {
+    /// What searches for CA's adversary.
+    #[serde(rename = "optimisers")]
+    pub optimizers: Optimizers,
+    /// Widths of the adversary's hidden layers (ReLU).
+    pub hidden: Vec<usize>,
+    /// Independent restarts of the pathwise adversary.
+    pub restarts: usize,
+    /// Trajectories a restart and iteration.
+    pub batch: usize,
+    /// Iterations at the most.
+    pub iterations: usize,
+    /// Adam's learning rate, which falls to 0 along a cosine.
+    pub learning_rate: f32,
+    /// Iterations between two measurements on the fixed seeds.
+    pub check_every: usize,
+    /// Trajectories of a measurement.
+    pub evaluation: usize,
+    /// Converged: the lowest value improved by less than this share of its distance from the neutral value
+    /// (and a tenth of that share of the neutral value itself) …
+    pub tolerance: f64,
+    /// … during that many measurements.
+    pub patience: usize,
+    /// The paper's SAC adversary.
+    pub sac: SacConfig,
+    /// The paper's DQN adversary, which chooses among the particles.
+    pub dqn: DqnConfig,
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        SearchConfig {
+            optimizers: Optimizers::Pathwise,
+            hidden: vec![256, 256],
+            restarts: 2,
+            batch: 64,
+            iterations: 60,
+            learning_rate: 3e-3,
+            check_every: 5,
+            evaluation: 250,
+            tolerance: 0.03,
+            patience: 4,
+            sac: SacConfig::default(),
+            dqn: DqnConfig::default(),
+        }
+    }
+}
+
+impl SearchConfig {
+    /// The rounds of the paper's experiments, and the paper's adversary as a second opinion.
+    pub fn paper_scale() -> Self {
+        SearchConfig {
+            optimizers: Optimizers::Portfolio,
+            dqn: DqnConfig::paper_scale(),
+            ..Default::default()
+        }
+    }
+
+    /// Checks every setting against its range.
+    pub fn validate(&self) -> Result<()> {
+        let counts = [
+            ("restarts", self.restarts),
+            ("batch", self.batch),
+            ("iterations", self.iterations),
+            ("check_every", self.check_every),
+            ("evaluation", self.evaluation),
+            ("patience", self.patience),
+        ];
+        for (name, value) in counts {
+            if value == 0 {
+                return Err(Error::setting(name, value, "at least 1"));
+            }
+        }
+        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+            return Err(Error::setting(
+                "learning_rate",
+                self.learning_rate,
+                "a positive, finite number",
+            ));
+        }
+        self.sac.learning.validate()?;
+        self.dqn.validate()
+    }
+}

@@ -1,0 +1,216 @@
+//! β: how large the confidence set is.
+
+use super::set::ConfidenceSet;
+use crate::confidence::replay::{TrajectoryBeta, trajectory_beta};
+use crate::confidence::theory;
+use crate::data::Transitions;
+use crate::dynamics::Dynamics;
+use crate::rollout::World;
+use crate::run::Run;
+use crate::stats::{empirical_quantile, normal_quantile};
+use crate::{Error, Result};
+use serde::Serialize;
+use std::str::FromStr;
+
+/// How the size of the confidence set is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beta {
+    /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes or
+    /// returns have no gradient.
+    Trajectory,
+    /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
+    Gaussian,
+    /// Per dimension from held-out single steps, by split-conformal prediction.
+    Conformal,
+    /// τ² σ²_e, the paper's Section 4.1 to the letter.
+    Literal,
+    /// β_n(δ) of the paper's Lemma 3.6, for Gaussian processes.
+    Theory {
+        /// B, a bound on the norm of the standardized dynamics in the kernel's Hilbert space.
+        norm_bound: f64,
+    },
+    /// A number; 1 is the paper's choice.
+    Fixed(f64),
+}
+
+impl std::fmt::Display for Beta {
+    /// As the user writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Beta::Trajectory => f.write_str("trajectory"),
+            Beta::Gaussian => f.write_str("gaussian"),
+            Beta::Conformal => f.write_str("conformal"),
+            Beta::Literal => f.write_str("literal"),
+            Beta::Theory { norm_bound } => write!(f, "theory, B = {norm_bound}"),
+            Beta::Fixed(beta) => beta.fmt(f),
+        }
+    }
+}
+
+impl Beta {
+    /// As the user writes it: a rule, or a number. The theory's needs a bound on the norm of the dynamics, which stands
+    /// beside it, or in it as `theory:B`.
+    pub fn parse(text: &str, norm_bound: Option<f64>) -> Result<Self> {
+        let not_negative = |x: &f64| *x >= 0.0 && x.is_finite();
+        match (text, text.strip_prefix("theory")) {
+            ("trajectory", _) => Ok(Beta::Trajectory),
+            ("gaussian", _) => Ok(Beta::Gaussian),
+            ("conformal", _) => Ok(Beta::Conformal),
+            ("literal", _) => Ok(Beta::Literal),
+            (_, Some("")) => norm_bound.map(|norm_bound| Beta::Theory { norm_bound }).ok_or_else(|| {
+                let expected =
+                    "--norm-bound B beside it: a bound on the norm of the dynamics, which data cannot give";
+                Error::setting("beta", text, expected)
+            }),
+            (_, within) => {
+                let number = within.map_or(text, |bound| bound.strip_prefix(':').unwrap_or(""));
+                match (number.parse().ok().filter(not_negative), within) {
+                    (Some(norm_bound), Some(_)) => Ok(Beta::Theory { norm_bound }),
+                    (Some(beta), None) => Ok(Beta::Fixed(beta)),
+                    (None, _) => Err(Error::setting(
+                        "beta",
+                        text,
+                        "trajectory, gaussian, conformal, literal, theory (with --norm-bound), or a number that is not negative",
+                    )),
+                }
+            }
+        }
+    }
+}
+
+impl FromStr for Beta {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Beta::parse(text, None)
+    }
+}
+
+/// The rule that sized a confidence set. It serializes as its text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SetRule {
+    /// A number that was given.
+    Fixed,
+    /// The paper's Section 4.1 to the letter.
+    Literal,
+    /// As if errors were Gaussian.
+    Gaussian,
+    /// The paper's Lemma 3.6.
+    Theory,
+    /// Held-out single steps.
+    Conformal,
+    /// Held-out trajectories.
+    Trajectory,
+    /// Trajectories were asked for, but returns have no gradient: this β instead.
+    NoGradient(f64),
+    /// Trajectories were asked for, but there are too few held-out episodes: the paper's β instead.
+    TooFewEpisodes,
+}
+
+impl std::fmt::Display for SetRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            SetRule::Fixed => "fixed",
+            SetRule::Literal => "literal",
+            SetRule::Gaussian => "gaussian",
+            SetRule::Theory => "theory",
+            SetRule::Conformal => "conformal",
+            SetRule::Trajectory => "trajectory",
+            SetRule::NoGradient(beta) => return write!(f, "{beta} (no gradient for trajectory)"),
+            SetRule::TooFewEpisodes => "1 (too few episodes for trajectory)",
+        })
+    }
+}
+
+impl Serialize for SetRule {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The set that was chosen, and what it covers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetReport {
+    /// Which rule chose it.
+    pub rule: SetRule,
+    /// β, where one number says it.
+    pub beta: Option<f64>,
+    /// Reach per dimension in units of σ_e: β τ.
+    pub reach: Vec<f32>,
+    /// Share of held-out single steps that lie within the set in every dimension.
+    pub one_step_coverage: f64,
+    /// The trajectories that it was measured on.
+    pub trajectory: Option<TrajectoryBeta>,
+}
+
+/// Chooses the set for a failure probability δ of the model; β by trajectories is not below `least`.
+pub(crate) fn confidence_set(
+    world: &World<'_>,
+    data: &Transitions,
+    (beta, least): (Beta, f64),
+    delta: f64,
+    run: &Run<'_>,
+) -> Result<(ConfidenceSet, SetReport)> {
+    let model: &dyn Dynamics = world.model;
+    let ratios = model.epistemic_residuals(world.device, data, &model.held_out().calibration)?;
+    let mut trajectory = None;
+    let (rule, beta) = match beta {
+        Beta::Fixed(beta) => (SetRule::Fixed, Some(beta)),
+        Beta::Literal => (SetRule::Literal, None),
+        Beta::Gaussian => (
+            SetRule::Gaussian,
+            Some(normal_quantile(1.0 - delta / (2.0 * model.state_dim() as f64))),
+        ),
+        Beta::Theory { norm_bound } => {
+            (SetRule::Theory, Some(theory::beta_of(model, norm_bound, delta)?))
+        }
+        Beta::Conformal => (SetRule::Conformal, None),
+        // Shifts that lower a return are found along its gradient.
+        Beta::Trajectory if world.lacks_gradient() => {
+            (SetRule::NoGradient(least.max(1.0)), Some(least.max(1.0)))
+        }
+        Beta::Trajectory => {
+            trajectory =
+                trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, run)?;
+            let beta = trajectory.as_ref().map_or(1.0, |t| t.beta).max(least);
+            (
+                if trajectory.is_some() { SetRule::Trajectory } else { SetRule::TooFewEpisodes },
+                Some(beta),
+            )
+        }
+    };
+    let set = match rule {
+        SetRule::Literal => ConfidenceSet::literal(model),
+        SetRule::Conformal => conformal(model, &ratios, delta)?,
+        _ => ConfidenceSet::new(model, beta.unwrap_or(1.0))?,
+    };
+    let n = ratios[0].len();
+    let inside = |i: usize| ratios.iter().zip(&set.reach).all(|(z, reach)| z[i].abs() <= *reach);
+    let one_step_coverage = match rule {
+        SetRule::Literal => f64::NAN,
+        _ => (0..n).filter(|&i| inside(i)).count() as f64 / n as f64,
+    };
+    let report = SetReport { rule, beta, reach: set.reach.clone(), one_step_coverage, trajectory };
+    Ok((set, report))
+}
+
+/// Per dimension the split-conformal quantile of |s' − μ| / σ_e on held-out single steps, `ratios` `[state][rows]`.
+fn conformal(model: &dyn Dynamics, ratios: &[Vec<f32>], delta: f64) -> Result<ConfidenceSet> {
+    if model.held_out().calibration.is_empty() {
+        return Err(Error::setting("beta", "conformal", "another rule: no data were held out"));
+    }
+    let n = model.held_out().calibration.len() as f64;
+    let level = ((1.0 - delta / model.state_dim() as f64) * (n + 1.0) / n).min(1.0);
+    let quantile = |z: &Vec<f32>| {
+        let mut sorted: Vec<f64> = z.iter().map(|z| f64::from(z.abs())).collect();
+        sorted.sort_by(f64::total_cmp);
+        empirical_quantile(&sorted, level) as f32
+    };
+    Ok(ConfidenceSet {
+        reach: ratios.iter().map(quantile).collect(),
+        ..ConfidenceSet::new(model, 1.0)?
+    })
+}

@@ -1,0 +1,137 @@
+//! Settings of the networks.
+
+use crate::data::check_holdout;
+use crate::dynamics::frame::{Target, check_target};
+use crate::{Error, Result};
+use hambo_engine::backend::{Activation, Device, Shape, SteinKernel};
+use serde::{Deserialize, Serialize};
+
+/// Settings of the model; the defaults are the paper's where it names one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BnnConfig {
+    /// Number of networks, K.
+    pub particles: usize,
+    /// Widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// What follows each of them.
+    pub activation: Activation,
+    /// How the particles see each other.
+    pub kernel: SteinKernel,
+    /// Exponent of the standard normal prior over parameters.
+    pub prior_temperature: f32,
+    /// Weigh the likelihood with the number of data, as the posterior literally asks for. Off: the mean
+    /// log-likelihood stands against the tempered prior, so that the prior's pull does not depend on n.
+    pub literal_posterior: bool,
+    /// The likelihood's gradient of each predicted value is weighed with ν^(2·weight), between 0, the likelihood
+    /// as it is, and 1, where the means learn as from squared errors (Seitzer et al. 2022, "On the pitfalls of
+    /// heteroscedastic uncertainty estimation"). Unweighed, networks call noise what is hard to learn, and stop
+    /// learning it: in such a model Hopper falls where the real one does not. None: 0.5, and 0 where the data have
+    /// too few episodes to hold out whole ones, so that nothing would tell of networks that agree on what is wrong.
+    pub variance_weight: Option<f32>,
+    /// Adam's learning rate at the start.
+    pub learning_rate: f32,
+    /// Whether the learning rate falls to 0 along a cosine over `steps`. A constant rate leaves single
+    /// particles that spike, and estimates that are no good.
+    pub decay: bool,
+    /// Training steps at the most.
+    pub steps: u32,
+    /// Rows of a minibatch.
+    pub batch: usize,
+    /// Steps between two looks at the held-out likelihood.
+    pub check_every: u32,
+    /// Training stops after that many steps in which no particle's held-out likelihood improved.
+    pub patience: u32,
+    /// Smallest predicted standard deviation, in standardized units.
+    pub std_floor: f32,
+    /// What is predicted.
+    pub target: Target,
+    /// Share of the data held out for validation, and as much again for calibration.
+    pub holdout: f64,
+    /// Entries of the state that are angles: the networks see their cosine and sine.
+    pub angles: Vec<usize>,
+    /// Whether the reward is one of the predicted values.
+    pub reward: bool,
+}
+
+impl Default for BnnConfig {
+    fn default() -> Self {
+        BnnConfig {
+            particles: 5,
+            hidden: vec![256; 4],
+            activation: Activation::Relu,
+            kernel: SteinKernel::Rbf { length_scale: 10.0 },
+            prior_temperature: 1e-4,
+            literal_posterior: false,
+            variance_weight: None,
+            learning_rate: 1e-3,
+            decay: true,
+            steps: 8_000,
+            batch: 256,
+            check_every: 200,
+            patience: 2_000,
+            std_floor: 1e-3,
+            target: Target::Change,
+            holdout: 0.1,
+            angles: Vec::new(),
+            reward: false,
+        }
+    }
+}
+
+impl BnnConfig {
+    /// The settings of the paper's experiments, with the learning-rate decay that makes them work.
+    pub fn paper_scale() -> Self {
+        BnnConfig { steps: 30_000, patience: 10_000, ..Default::default() }
+    }
+
+    /// Tells the device what will be trained, before there are data: what it has to prepare need not wait for them.
+    pub fn announce(&self, device: &Device) {
+        // Inputs and outputs are not known, and do not matter: the hidden layers are wider.
+        let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
+        if let Ok(shape) = Shape::new(self.particles, widths, self.activation) {
+            device.expect_training(&shape, self.batch);
+        }
+    }
+
+    /// Checks every setting against its range.
+    pub fn validate(&self) -> Result<()> {
+        let positive = |name: &'static str, value: f64, ok: bool| {
+            if ok { Ok(()) } else { Err(Error::setting(name, value, "a positive, finite number")) }
+        };
+        let real = |x: f32| x > 0.0 && x.is_finite();
+        positive("particles", self.particles as f64, self.particles > 0)?;
+        positive("steps", f64::from(self.steps), self.steps > 0)?;
+        positive("batch", self.batch as f64, self.batch > 0)?;
+        if self.batch > 1_000_000 {
+            return Err(Error::setting("batch", self.batch, "at most 1000000 rows"));
+        }
+        if self.hidden.contains(&0) {
+            return Err(Error::setting(
+                "hidden",
+                format!("{:?}", self.hidden),
+                "widths of at least 1",
+            ));
+        }
+        check_holdout(self.holdout)?;
+        check_target(self.target, &self.angles, self.reward)?;
+        positive("check_every", f64::from(self.check_every), self.check_every > 0)?;
+        positive("patience", f64::from(self.patience), self.patience > 0)?;
+        positive("learning_rate", self.learning_rate.into(), real(self.learning_rate))?;
+        positive("std_floor", self.std_floor.into(), real(self.std_floor))?;
+        if let SteinKernel::Rbf { length_scale } = self.kernel {
+            positive("kernel.length_scale", length_scale.into(), real(length_scale))?;
+        }
+        if let Some(weight) = self.variance_weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
+            return Err(Error::setting("variance_weight", weight, "a number from 0 to 1"));
+        }
+        if !(self.prior_temperature >= 0.0 && self.prior_temperature.is_finite()) {
+            return Err(Error::setting(
+                "prior_temperature",
+                self.prior_temperature,
+                "0 or a positive number",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Training and calibration of the networks.
+
+use super::Bnn;
+use crate::data::{Split, Transitions};
+use crate::dynamics::Dynamics;
+use crate::dynamics::calibration::{calibration_error, recalibrate};
+use crate::run::Run;
+use crate::run::checkpoint::{Arrays, restore_parts, store_parts};
+use crate::{Error, Result};
+use hambo_engine::backend::{Adam, Buffer, Device, Input, Svgd};
+use hambo_engine::nn::{Ensemble, Minibatches, Optimizer, PassBuffers};
+use hambo_engine::rng::Stream;
+
+/// The name under which a training is kept.
+const TRAINING: &str = "training";
+/// Held-out rows that are looked at while training.
+const VALIDATION_ROWS: usize = 5_000;
+
+impl Bnn {
+    pub(super) fn train(
+        &mut self,
+        device: &Device,
+        data: &Transitions,
+        split: &Split,
+        stream: Stream,
+        run: &Run<'_>,
+    ) -> Result<()> {
+        let config = self.config.clone();
+        let (members, width, ds) = (config.particles, self.input_dim(), self.state_dim());
+        let parameters = self.ensemble.params.len();
+        let (x, y) = self.frame.standardized(data, &split.train);
+        let mut batches = Minibatches::new(device, [x, y], [width, ds], config.batch);
+        let few = split.validation.len().min(VALIDATION_ROWS);
+        let stride = split.validation.len() / few;
+        let held_out: Vec<u32> =
+            split.validation.iter().step_by(stride).take(few).copied().collect();
+        let held_out = self.standardized(device, data, &held_out);
+
+        let svgd = Svgd {
+            kernel: config.kernel,
+            prior_temperature: config.prior_temperature,
+            likelihood_scale: if config.literal_posterior { split.train.len() as f32 } else { 1.0 },
+        };
+        let weight = config.variance_weight.unwrap_or(if split.by_episode { 0.5 } else { 0.0 });
+        let adam = match config.decay {
+            true => Adam::cosine(config.learning_rate, config.steps),
+            false => Adam::constant(config.learning_rate),
+        };
+        let mut optimiser = Optimizer::new(device, adam, parameters);
+        let mut trace = PassBuffers::new(device, &self.ensemble.shape, config.batch);
+        let mut gradient = device.zeros(parameters);
+        let mut losses: Buffer<f64> = device.zeros(members);
+        let mut best: Buffer = device.zeros(parameters);
+        let mut last_improvement = 0;
+
+        if let Some(saved) = run.load(TRAINING)? {
+            saved.read(|arrays| {
+                restore_parts(
+                    device,
+                    kept_parts(&mut self.ensemble, &mut best, &mut optimiser),
+                    arrays,
+                )?;
+                self.report.validation_nll = arrays.get_exactly("validation_nll", members)?;
+                let steps: Vec<u32> = arrays.get_exactly("steps", 2)?;
+                (self.report.steps, last_improvement) = (steps[0], steps[1]);
+                Ok(())
+            })?;
+            optimiser.set_steps(device, self.report.steps);
+        }
+        let fast = &device.fast();
+        let mut done = self.report.steps;
+        while done < config.steps {
+            if done.saturating_sub(last_improvement) >= config.patience {
+                self.report.stopped_early = true;
+                break;
+            }
+            let steps = config.check_every.min(config.steps - done);
+            batches.prepare(device, stream, done, steps);
+            fast.repeat(steps as usize, || {
+                batches.draw(fast, stream, optimiser.counter());
+                let [inputs, targets] = &batches.now;
+                let input = Input::Shared(inputs);
+                self.ensemble.forward(fast, input, &mut trace);
+                let (output, d_output) = trace.output();
+                let d_output = Some((d_output, weight));
+                fast.gaussian_nll(&self.head, output, targets, d_output, &mut losses);
+                self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
+                optimiser.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
+            });
+            done += steps;
+            self.report.steps = done;
+            let nll = self.mean_nll(device, &held_out.0, &held_out.1)?;
+            if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
+                return Err(Error::Numeric(format!(
+                    "training diverged: the held-out likelihood of particle {k} is {} after {done} steps; \
+                     lower the learning rate ({})",
+                    nll[k], config.learning_rate
+                )));
+            }
+            let n = parameters / members;
+            for (k, (&now, lowest)) in nll.iter().zip(&mut self.report.validation_nll).enumerate() {
+                if now < *lowest {
+                    *lowest = now;
+                    device.copy_part(&self.ensemble.params, k * n, &mut best, k * n, n);
+                    last_improvement = done;
+                }
+            }
+            let mean = nll.iter().sum::<f64>() / members as f64;
+            let note = format!("held-out NLL {mean:.3}");
+            run.report("training", done as usize, config.steps as usize, &note);
+            run.figures("training", done as usize, &[("held-out NLL", mean)]);
+            run.save(TRAINING, || {
+                let mut arrays = Arrays::default();
+                store_parts(
+                    device,
+                    kept_parts(&mut self.ensemble, &mut best, &mut optimiser),
+                    &mut arrays,
+                )?;
+                arrays.put("validation_nll", &self.report.validation_nll);
+                arrays.put("steps", &[done, last_improvement]);
+                Ok(arrays)
+            })?;
+        }
+        // Each particle as it was when it predicted held-out data best: one that spiked late does no harm.
+        self.ensemble.params = best;
+        Ok(())
+    }
+
+    /// Chooses τ so that the predictive quantiles hold on the calibration rows.
+    pub(super) fn calibrate(
+        &mut self,
+        device: &Device,
+        data: &Transitions,
+        rows: &[u32],
+    ) -> Result<()> {
+        let residuals = self.standardized_residuals(device, data, rows)?;
+        self.report.calibration_error_before =
+            residuals.iter().map(|z| calibration_error(z, 1.0)).collect();
+        self.tau = residuals.iter().map(|z| recalibrate(z) as f32).collect();
+        let after =
+            residuals.iter().zip(&self.tau).map(|(z, &tau)| calibration_error(z, tau.into()));
+        self.report.calibration_error_after = after.collect();
+        Ok(())
+    }
+
+    /// Mean negative log-likelihood of each particle on standardized rows.
+    fn mean_nll(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<Vec<f64>> {
+        let rows = y.len() / self.state_dim();
+        let mut output = device.zeros(self.particles() * rows * 2 * self.state_dim());
+        let mut losses = device.zeros(self.particles());
+        self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
+        device.gaussian_nll(&self.head, &output, y, None, &mut losses);
+        device.download(&losses)
+    }
+
+    /// Standardized inputs `[rows, input]` and targets `[rows, state]` on the device.
+    fn standardized(&self, device: &Device, data: &Transitions, rows: &[u32]) -> (Buffer, Buffer) {
+        let (x, y) = self.frame.standardized(data, rows);
+        (device.adopt(x), device.adopt(y))
+    }
+}
+
+/// What the next training steps build on, by name.
+fn kept_parts<'b>(
+    ensemble: &'b mut Ensemble,
+    best: &'b mut Buffer,
+    optimiser: &'b mut Optimizer,
+) -> [(&'static str, &'b mut Buffer); 4] {
+    let [mean, square] = optimiser.moments();
+    [("params", &mut ensemble.params), ("best", best), ("adam.mean", mean), ("adam.square", square)]
+}
+
+/// Particles whose held-out loss is more than one nat a dimension above the median.
+pub(super) fn broken_particles(nll: &[f64], dims: usize) -> Vec<usize> {
+    let mut sorted = nll.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let median = sorted[(sorted.len() - 1) / 2];
+    (0..nll.len()).filter(|&k| nll[k] > median + dims as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_particle_is_broken_if_it_is_a_nat_a_dimension_worse_than_the_median() {
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.2, -3.1, -2.8], 3), [2]);
+        assert_eq!(broken_particles(&[-3.0, -2.9, 0.0, -3.1, -2.8], 3), [] as [usize; 0]);
+        assert_eq!(broken_particles(&[5.0, -3.0, 5.0, -3.0, -3.0], 1), [0, 2]);
+        assert_eq!(broken_particles(&[7.0, 0.0], 2), [0], "of two the better one is the measure");
+        assert_eq!(broken_particles(&[7.0], 2), [] as [usize; 0]);
+    }
+}

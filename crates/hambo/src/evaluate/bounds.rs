@@ -1,0 +1,230 @@
+//! What every method says of one reward.
+
+use super::budget::Budget;
+use super::config::EvaluationConfig;
+use super::estimate::{Estimate, Method, adversarial, dainf, neutral};
+use super::problem::Problem;
+use super::warning::{self, Warning};
+use crate::adversary::{SearchReport, search_members, search_shifts};
+use crate::confidence::{SetReport, confidence_set};
+use crate::dynamics::Dynamics;
+use crate::explain::reliability::{Distributions, Reliability, reliability};
+use crate::explain::trace::{Followed, Trace, trace};
+use crate::policy::Policy;
+use crate::rollout::{
+    Chooser, MemberAdversary, Propagation, Returns, Setting, ShiftAdversary, World, rollout,
+};
+use crate::run::Run;
+use crate::task::Task;
+use crate::{Error, Result};
+use hambo_engine::rng::Stream;
+use serde::Serialize;
+
+/// Where a bound comes from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Why {
+    /// Trajectories with and without the adversary; none where no conservative method was asked for.
+    pub trace: Option<Trace>,
+    /// Returns of all methods; DAinf's are those of the worst particle.
+    pub distributions: Distributions,
+    /// The model on held-out data.
+    pub reliability: Option<Reliability>,
+}
+
+/// Estimates of one reward by every method, and how they were come by.
+pub(super) struct Bounds {
+    pub estimates: Vec<Estimate>,
+    pub set: Option<SetReport>,
+    pub search: Option<SearchReport>,
+    pub search_members: Option<SearchReport>,
+    pub why: Option<Why>,
+}
+
+impl Bounds {
+    pub fn warnings(
+        &self,
+        model: &dyn Dynamics,
+        config: &EvaluationConfig,
+        budget: Budget,
+    ) -> Vec<Warning> {
+        let mut warnings = warning::of_estimates(model, &self.estimates);
+        warnings.extend(self.set.iter().flat_map(|set| warning::of_set(set, budget)));
+        let asked = config.search.optimizers;
+        warnings.extend(self.search.as_ref().and_then(|search| warning::of_search(search, asked)));
+        warnings
+    }
+}
+
+/// One of the rewards of a problem.
+pub(super) struct Reward<'a> {
+    pub task: &'a Task,
+    /// Its number, 0 for the task's own; unfinished work goes by it.
+    pub index: usize,
+    /// β is not below this: a set that a constraint shares with the task covers the task, too.
+    pub least_beta: f64,
+    pub budget: Budget,
+}
+
+/// Rolls the policy out in the model by every method asked for.
+pub(super) fn bound(
+    problem: &Problem<'_>,
+    reward: &Reward<'_>,
+    policy: &Policy,
+    explain: bool,
+    run: &Run<'_>,
+) -> Result<Bounds> {
+    let Problem { device, data, model, config, .. } = *problem;
+    let Reward { task, index, least_beta, budget } = *reward;
+    let stream = Stream::new(config.seed).child("rollouts");
+    let starts = task.initial.sample(config.rollouts, data, config.starts_stream())?;
+    let setting = Setting { task, policy, horizon: config.horizon, discount: config.discount };
+    let roll = |name: &str, propagation: Propagation<'_>| {
+        let name = format!("{index}-{name}");
+        if let Some(saved) = run.load(&name)? {
+            return saved.read(Returns::restore);
+        }
+        let returns = rollout(
+            device,
+            model,
+            &setting,
+            propagation,
+            &starts,
+            stream.child("transitions"),
+            run,
+        )?;
+        run.save(&name, || Ok(returns.stored()))?;
+        Ok::<_, Error>(returns)
+    };
+
+    let members = model.members();
+    let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
+    let mut each = || match &each_member {
+        Some(returns) => Ok::<_, Error>(returns.clone()),
+        None => Ok(each_member.insert(roll("particles", Propagation::EachMember)?).clone()),
+    };
+    let mut bounds = Bounds {
+        estimates: Vec::with_capacity(config.methods.len()),
+        set: None,
+        search: None,
+        search_members: None,
+        why: None,
+    };
+    let mut explanation = Explanation { wanted: explain, returns: Vec::new(), adversary: None };
+    for &method in &config.methods {
+        let estimate = match method {
+            Method::Ca => {
+                let name = format!("{index}-search-ca");
+                let (set, (adversary, report)) = device.run(|| {
+                    let world = World::new(device, model, setting);
+                    let (set, report) = confidence_set(
+                        &world,
+                        data,
+                        (config.beta, least_beta),
+                        budget.model(),
+                        run,
+                    )?;
+                    let stream = stream.child("adversary");
+                    let found =
+                        search_shifts(&world, &set, &config.search, data, stream, (run, &name))?;
+                    Ok::<_, Error>((report, found))
+                })?;
+                let returns = roll("ca", Propagation::Shifted(&adversary))?;
+                let estimate = adversarial(method, &returns, budget, &report);
+                (bounds.set, bounds.search) = (Some(set), Some(report));
+                explanation.keep(method, &returns, Some(Adversary::Shift(adversary)));
+                estimate
+            }
+            Method::Da1 => {
+                let name = format!("{index}-search-da1");
+                let (adversary, report) = device.run(|| {
+                    let world = World::new(device, model, setting);
+                    let stream = stream.child("discrete adversary");
+                    search_members(&world, &config.search, data, stream, (run, &name))
+                })?;
+                let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
+                let returns = roll("da1", Propagation::Chosen(greedy))?;
+                let estimate = adversarial(method, &returns, budget, &report);
+                bounds.search_members = Some(report);
+                explanation.keep(method, &returns, Some(Adversary::Member(adversary)));
+                estimate
+            }
+            Method::DaInf => {
+                let estimate = dainf(&each()?, members, budget);
+                let worst = estimate
+                    .particles
+                    .iter()
+                    .position(|&value| value == estimate.value)
+                    .unwrap_or(0);
+                let constant = Adversary::Member(MemberAdversary::constant(device, model, worst)?);
+                explanation.keep(method, &each()?.of_member(worst, members), Some(constant));
+                estimate
+            }
+            Method::Ds | Method::Ts1 | Method::TsInf | Method::Mean => {
+                let returns = match method {
+                    Method::TsInf => each()?.one_member_each(members),
+                    Method::Ds => roll("ds", Propagation::Moments)?,
+                    Method::Ts1 => roll("ts1", Propagation::DrawEveryStep)?,
+                    _ => roll("mean", Propagation::Mean)?,
+                };
+                explanation.keep(method, &returns, None);
+                neutral(method, &returns)
+            }
+        };
+        bounds.estimates.push(estimate);
+    }
+    if explain {
+        bounds.why =
+            Some(explanation.why(problem, setting, &starts, stream.child("transitions"))?);
+    }
+    Ok(bounds)
+}
+
+/// The adversary of a conservative method.
+enum Adversary {
+    Shift(ShiftAdversary),
+    Member(MemberAdversary),
+}
+
+/// What is kept of the methods to explain the bound.
+struct Explanation {
+    wanted: bool,
+    returns: Vec<(Method, Vec<f32>)>,
+    /// Of the first conservative method.
+    adversary: Option<(Method, Adversary)>,
+}
+
+impl Explanation {
+    fn keep(&mut self, method: Method, returns: &Returns, adversary: Option<Adversary>) {
+        if self.wanted {
+            self.returns.push((method, Distributions::keep(returns)));
+            self.adversary =
+                self.adversary.take().or(adversary.map(|adversary| (method, adversary)));
+        }
+    }
+
+    fn why(
+        &self,
+        problem: &Problem<'_>,
+        setting: Setting<'_>,
+        starts: &[f32],
+        stream: Stream,
+    ) -> Result<Why> {
+        let Problem { device, data, model, .. } = *problem;
+        let follow = |(method, adversary): &(Method, Adversary)| {
+            let (propagation, shifts) = match adversary {
+                Adversary::Shift(adversary) => (Propagation::Shifted(adversary), Some(adversary)),
+                Adversary::Member(adversary) => {
+                    (Propagation::Chosen(Chooser { adversary, exploration: 0.0 }), None)
+                }
+            };
+            let followed =
+                Followed { method: *method, propagation, continuous: shifts, starts, stream };
+            trace(device, data, model, setting, &followed)
+        };
+        Ok(Why {
+            trace: self.adversary.as_ref().map(follow).transpose()?,
+            distributions: Distributions::of(&self.returns),
+            reliability: reliability(device, data, model)?,
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! What is asked of an evaluation.
+
+use super::budget::Budget;
+use super::estimate::Method;
+use crate::adversary::SearchConfig;
+use crate::confidence::Beta;
+use crate::confidence::theory::TheoryInputs;
+use crate::data::{Transitions, refuse_constant_columns};
+use crate::dynamics::{Dynamics, ModelConfig};
+use crate::run::Run;
+use crate::{Error, Result};
+use hambo_engine::backend::Device;
+use hambo_engine::rng::Stream;
+
+/// Trajectories of one estimate; each needs some hundred bytes.
+const MOST_ROLLOUTS: usize = 10_000_000;
+
+/// What is asked of an evaluation.
+///
+/// ```
+/// use hambo::EvaluationConfig;
+/// let config = EvaluationConfig { horizon: 100, threshold: Some(-160.0), ..Default::default() };
+/// config.validate()?;
+/// # Ok::<(), hambo::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EvaluationConfig {
+    /// Steps of an episode, T.
+    pub horizon: usize,
+    /// Discount factor of rewards, γ.
+    pub discount: f64,
+    /// The methods; the bound of the first is the one that counts.
+    pub methods: Vec<Method>,
+    /// The probability with which the bounds may fail, δ.
+    pub delta: f64,
+    /// The return that the bound has to reach, if one is asked for.
+    pub threshold: Option<f64>,
+    /// Trajectories of each estimate, L.
+    pub rollouts: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The dynamics model that is learned.
+    pub model: ModelConfig,
+    /// How the confidence set of CA is sized.
+    pub beta: Beta,
+    /// How the adversaries of CA and DA1 are searched for.
+    pub search: SearchConfig,
+    /// Whether to go on although a column of the data never changes.
+    pub allow_constant: bool,
+    /// Whether to look at where the bound comes from, for the report.
+    pub explain: bool,
+    /// What the theory of Gaussian processes has to be told.
+    pub theory: TheoryInputs,
+}
+
+impl Default for EvaluationConfig {
+    fn default() -> Self {
+        EvaluationConfig {
+            horizon: 200,
+            discount: 1.0,
+            methods: Method::USUAL.to_vec(),
+            delta: 0.05,
+            threshold: None,
+            rollouts: 10_000,
+            seed: 0,
+            model: ModelConfig::default(),
+            beta: Beta::Trajectory,
+            search: SearchConfig::default(),
+            allow_constant: false,
+            explain: false,
+            theory: TheoryInputs::default(),
+        }
+    }
+}
+
+impl EvaluationConfig {
+    /// Checks every part against its range.
+    pub fn validate(&self) -> Result<()> {
+        if self.horizon == 0 {
+            return Err(Error::setting("horizon", self.horizon, "at least 1 step"));
+        }
+        Budget::new(self.delta)?;
+        if !(self.discount > 0.0 && self.discount <= 1.0) {
+            return Err(Error::setting("discount", self.discount, "a number in (0, 1]"));
+        }
+        if self.rollouts < 100 {
+            return Err(Error::setting(
+                "rollouts",
+                self.rollouts,
+                "at least 100, for a Monte-Carlo margin that means something",
+            ));
+        }
+        if self.rollouts > MOST_ROLLOUTS {
+            return Err(Error::setting(
+                "rollouts",
+                self.rollouts,
+                format!("at most {MOST_ROLLOUTS}"),
+            ));
+        }
+        if self.methods.is_empty() {
+            return Err(Error::setting("method", "", "at least one method"));
+        }
+        if let Some(threshold) = self.threshold {
+            if !threshold.is_finite() {
+                return Err(Error::setting("threshold", threshold, "a finite number"));
+            }
+            self.check_threshold_method()?;
+        }
+        self.theory.validate()
+    }
+
+    /// A verdict needs a bound, and only conservative methods have one.
+    pub fn check_threshold_method(&self) -> Result<()> {
+        match self.methods.first() {
+            Some(first) if !first.is_conservative() => Err(Error::setting(
+                "method",
+                first.name(),
+                "a conservative method (ca, da1, dainf) first where a threshold is given: a neutral estimate bounds nothing",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Learns the model that policies are evaluated in.
+    pub fn fit_model(
+        &self,
+        device: &Device,
+        data: &Transitions,
+        run: &Run<'_>,
+    ) -> Result<Box<dyn Dynamics>> {
+        self.validate()?;
+        if !self.allow_constant {
+            refuse_constant_columns("states", data.states(), data.state_dim())?;
+            refuse_constant_columns("actions", data.actions(), data.action_dim())?;
+        }
+        self.model.fit(device, data, self.seed, run)
+    }
+
+    /// An error if a method needs particles and the model has none.
+    pub(super) fn check_model(&self, model: &dyn Dynamics) -> Result<()> {
+        match self.methods.iter().find(|method| method.needs_particles()) {
+            Some(method) if !model.has_particles() => {
+                let names =
+                    Method::ALL.into_iter().filter(|m| !m.needs_particles()).map(Method::name);
+                let expected = format!(
+                    "one of {}: a Gaussian process has no particles that a trajectory could follow",
+                    names.collect::<Vec<_>>().join(", ")
+                );
+                Err(Error::setting("method", method.name(), expected))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the initial states of all estimates are drawn.
+    pub fn starts_stream(&self) -> Stream {
+        Stream::new(self.seed).child("rollouts").child("initial states")
+    }
+}

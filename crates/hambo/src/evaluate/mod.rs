@@ -1,0 +1,25 @@
+//! The whole way from logged transitions to a bound.
+
+mod bounds;
+mod budget;
+mod config;
+mod curves;
+mod estimate;
+mod evaluation;
+mod evaluator;
+mod problem;
+mod rank;
+mod truth;
+mod warning;
+
+pub use bounds::Why;
+pub use budget::{Budget, MONTE_CARLO_SHARE};
+pub use config::EvaluationConfig;
+pub use curves::{Curves, Point};
+pub use estimate::{Estimate, Method, QUANTILE_ABOVE, adversarial, dainf, mean_return, neutral};
+pub use evaluation::{ConstraintBound, Evaluation};
+pub use evaluator::{Evaluator, EvaluatorBuilder};
+pub use problem::Problem;
+pub use rank::{Ranked, Score, scores};
+pub use truth::Truth;
+pub use warning::Warning;

@@ -1,0 +1,330 @@
+//! What the reader of a bound must know before trusting it.
+
+use super::budget::Budget;
+use super::estimate::{Estimate, Method};
+use crate::adversary::{Optimizers, SearchReport};
+use crate::confidence::{SetReport, SetRule};
+use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport};
+use crate::explain::support::LeavesData;
+use crate::rollout::FAR;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Something that the reader of a bound must know, with advice. It serializes as its text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// A remark of a reader of data, or of a task.
+    Note(String),
+    /// One that is about a single constraint or policy.
+    About {
+        /// Its name.
+        name: String,
+        /// What is to be known of it.
+        warning: Box<Warning>,
+    },
+    /// The policy goes where the logs do not.
+    LeavesData(LeavesData),
+    /// Calibration on single rows, whose neighbors were trained on.
+    SingleRowsHeldOut,
+    /// Particles that are far worse than the others.
+    BrokenParticles {
+        /// Which.
+        particles: Vec<usize>,
+        /// Held-out negative log-likelihood of all particles.
+        nll: Vec<f64>,
+    },
+    /// An ensemble of one.
+    OneParticle,
+    /// A Gaussian process that is conditioned on some of the rows.
+    SubsetOfRows {
+        /// Rows that it is conditioned on.
+        rows: usize,
+        /// Rows of the data.
+        of: usize,
+    },
+    /// A kernel matrix that was not positive definite by itself.
+    Jitter(f64),
+    /// Dimensions that never change in the data.
+    ConstantTargets(Vec<usize>),
+    /// A model that computes on the processor while the rest computes elsewhere.
+    ModelOnHost {
+        /// Where the rest computes.
+        device: String,
+    },
+    /// DA1 on an ensemble of one.
+    NothingToChoose,
+    /// A bound above a neutral estimate.
+    AboveNeutral {
+        /// Whose bound.
+        method: Method,
+        /// Whose estimate.
+        neutral: Method,
+        /// That estimate.
+        value: f64,
+    },
+    /// Trajectories that left the finite numbers.
+    Diverged {
+        /// Of which method.
+        method: Method,
+        /// How many.
+        trajectories: usize,
+    },
+    /// Trajectories that ended far from the data.
+    Far {
+        /// Of which method.
+        method: Method,
+        /// How many.
+        trajectories: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// A search that had not ended.
+    NotConverged(Method),
+    /// Returns that change in steps alone.
+    SearchedBySac,
+    /// The same, for the size of the set.
+    UnmeasuredSet,
+    /// Too few episodes to size the set.
+    TooFewEpisodes,
+    /// Episodes that cannot show the level that was asked for.
+    LevelNotAttained {
+        /// Held-out episodes.
+        episodes: usize,
+        /// The level that they can show.
+        level: f64,
+        /// The level that was asked for.
+        asked: f64,
+        /// Windows of these episodes.
+        windows: usize,
+        /// Whether β is what they asked for, and not the task's.
+        own_beta: bool,
+    },
+    /// A set of size 0.
+    ZeroBeta,
+    /// Windows that no set covers.
+    Uncovered {
+        /// How many.
+        windows: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// What DAinf rests on.
+    DaInf,
+}
+
+impl Warning {
+    /// The same about one constraint or policy.
+    pub fn about(self, name: &str) -> Self {
+        Warning::About { name: name.to_owned(), warning: Box::new(self) }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::Note(text) => f.write_str(text),
+            Warning::About { name, warning } => write!(f, "{name}: {warning}"),
+            Warning::LeavesData(found) => found.fmt(f),
+            Warning::SingleRowsHeldOut => f.write_str(
+                "the data have fewer than 10 episodes, so single transitions were held out: their neighbors were trained on, \
+                 and the calibration may be optimistic",
+            ),
+            Warning::BrokenParticles { particles, nll } => write!(
+                f,
+                "particles {particles:?} predict held-out data far worse than the others (NLL {nll:.2?}): DAinf follows the \
+                 worst particle; train longer, or with another seed"
+            ),
+            Warning::OneParticle => {
+                f.write_str("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate")
+            }
+            Warning::SubsetOfRows { rows, of } => write!(
+                f,
+                "the Gaussian process is conditioned on {rows} rows that cover the {of} of the data: the exact theory of all \
+                 data no longer applies, and the bound is looser than theirs would be"
+            ),
+            Warning::Jitter(jitter) => write!(
+                f,
+                "the kernel matrix needed a jitter of {jitter:.1e} on its diagonal to be positive definite: rows of the data \
+                 are copies of each other, or nearly so"
+            ),
+            Warning::ConstantTargets(dimensions) => write!(
+                f,
+                "dimensions {dimensions:?} never change in the data: nothing is known of how they could"
+            ),
+            Warning::ModelOnHost { device } => {
+                write!(f, "the Gaussian process computes on the processor: every step on {device} waits for it")
+            }
+            Warning::NothingToChoose => {
+                f.write_str("one particle leaves nothing to choose: DA1 was not trained, and is DAinf")
+            }
+            Warning::AboveNeutral { method, neutral, value } => write!(
+                f,
+                "{}: its bound is above the neutral estimate of {}, {value:.2}, which draws from more uncertainty than this \
+                 adversary may use; rely on the lower of the two",
+                method.name(),
+                neutral.name()
+            ),
+            Warning::Diverged { method, trajectories } => write!(
+                f,
+                "{}: {trajectories} trajectories left the finite numbers, so there is no bound: each counts as −∞; the model \
+                 is asked about places far from the data, or the reward is not defined everywhere",
+                method.name()
+            ),
+            Warning::Far { method, trajectories, of } => write!(
+                f,
+                "{}: {trajectories} of {of} trajectories ended more than {FAR} standard deviations away from the data, where \
+                 the model knows nothing; collect data there, or train longer",
+                method.name()
+            ),
+            Warning::NotConverged(method) => write!(
+                f,
+                "{}: the adversary had not converged: a longer search may find a lower return, so the bound shows nothing yet",
+                method.name()
+            ),
+            Warning::SearchedBySac => f.write_str(
+                "ca: returns change in steps alone (by the reward, or by what ends an episode), so that there is no gradient \
+                 to descend along: the adversary was searched for by SAC, which takes longer and may find less; in a reward a \
+                 slope helps, such as clamp((x - 7) / 0.1, 0, 1) in place of x > 7",
+            ),
+            Warning::UnmeasuredSet => f.write_str(
+                "ca: without a gradient the confidence set cannot be measured on trajectories: β is 1 as in the paper, or the \
+                 task's if that is larger, which nothing here checks",
+            ),
+            Warning::TooFewEpisodes => f.write_str(
+                "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the paper, which \
+                 nothing here checks",
+            ),
+            Warning::LevelNotAttained { episodes, level, asked, windows, own_beta } => write!(
+                f,
+                "ca: {episodes} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: {} that any of \
+                 their {windows} windows asked for",
+                100.0 * level,
+                100.0 * asked,
+                if *own_beta { "β is the largest" } else { "β is the task's, larger than" },
+            ),
+            Warning::ZeroBeta => f.write_str(
+                "ca: in nearly all held-out windows the model overstates nothing, so β is 0: the bound is the neutral estimate \
+                 less its Monte-Carlo margin; --beta 1 asks for more",
+            ),
+            Warning::Uncovered { windows, of } => write!(
+                f,
+                "ca: {windows} of {of} held-out windows did worse than any β up to 64 explains: the model is wrong there"
+            ),
+            Warning::DaInf => f.write_str(
+                "DAinf takes the worst of the particles for the worst case; nothing guarantees that the truth is among them",
+            ),
+        }
+    }
+}
+
+impl Serialize for Warning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Of a model: what its training found, and what its calibration rests on.
+pub(super) fn of_model(model: &dyn Dynamics) -> Vec<Warning> {
+    let mut warnings = match model.fit_report() {
+        ModelReport::Bnn(report) => of_networks(&report),
+        ModelReport::Gp(report) => of_gp(&report),
+        ModelReport::Custom(_) => Vec::new(),
+    };
+    let held_out = model.held_out();
+    if !held_out.by_episode && !held_out.calibration.is_empty() {
+        warnings.push(Warning::SingleRowsHeldOut);
+    }
+    warnings
+}
+
+fn of_networks(report: &FitReport) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if !report.broken_particles.is_empty() {
+        let (particles, nll) = (report.broken_particles.clone(), report.validation_nll.clone());
+        warnings.push(Warning::BrokenParticles { particles, nll });
+    }
+    if report.validation_nll.len() == 1 {
+        warnings.push(Warning::OneParticle);
+    }
+    warnings
+}
+
+fn of_gp(report: &GpReport) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if report.subset {
+        warnings.push(Warning::SubsetOfRows { rows: report.rows, of: report.data_rows });
+    }
+    if report.jitter > 0.0 {
+        warnings.push(Warning::Jitter(report.jitter));
+    }
+    if !report.constant_targets.is_empty() {
+        warnings.push(Warning::ConstantTargets(report.constant_targets.clone()));
+    }
+    warnings
+}
+
+/// Of estimates: trajectories that left numbers or data, and searches that did not end.
+pub(super) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if model.members() == 1 && estimates.iter().any(|e| e.method == Method::Da1) {
+        warnings.push(Warning::NothingToChoose);
+    }
+    let neutral = estimates.iter().filter(|e| e.lower_bound.is_none() && e.method != Method::Mean);
+    let lowest = neutral.min_by(|a, b| a.value.total_cmp(&b.value));
+    for e in estimates {
+        let method = e.method;
+        if let (Some(bound), Some(lowest)) = (e.lower_bound, lowest)
+            && bound > lowest.value
+        {
+            warnings.push(Warning::AboveNeutral {
+                method,
+                neutral: lowest.method,
+                value: lowest.value,
+            });
+        }
+        if e.diverged_rollouts > 0 {
+            warnings.push(Warning::Diverged { method, trajectories: e.diverged_rollouts });
+        }
+        if e.far_rollouts > 0 {
+            let of = e.rollouts.max(e.rollouts * e.particles.len());
+            warnings.push(Warning::Far { method, trajectories: e.far_rollouts, of });
+        }
+        if e.converged == Some(false) {
+            warnings.push(Warning::NotConverged(method));
+        }
+    }
+    warnings
+}
+
+/// Of the search for CA's adversary: that it was not the one asked for.
+pub(super) fn of_search(report: &SearchReport, asked: Optimizers) -> Option<Warning> {
+    (asked != Optimizers::Sac && report.by_sac_alone()).then_some(Warning::SearchedBySac)
+}
+
+/// Of a confidence set: what it was measured on.
+pub(super) fn of_set(set: &SetReport, budget: Budget) -> Vec<Warning> {
+    let Some(t) = &set.trajectory else {
+        return match set.rule {
+            SetRule::NoGradient(_) => vec![Warning::UnmeasuredSet],
+            SetRule::TooFewEpisodes => vec![Warning::TooFewEpisodes],
+            _ => Vec::new(),
+        };
+    };
+    let (mut warnings, asked) = (Vec::new(), 1.0 - budget.total());
+    if t.level < asked {
+        warnings.push(Warning::LevelNotAttained {
+            episodes: t.episodes,
+            level: t.level,
+            asked,
+            windows: t.windows,
+            own_beta: set.beta == Some(t.beta),
+        });
+    }
+    if set.beta == Some(0.0) {
+        warnings.push(Warning::ZeroBeta);
+    }
+    if t.uncovered > 0 {
+        warnings.push(Warning::Uncovered { windows: t.uncovered, of: t.windows });
+    }
+    warnings
+}

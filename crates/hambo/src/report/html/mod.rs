@@ -1,0 +1,96 @@
+//! The page: one file that needs nothing else. Its plots are drawn by uPlot (MIT, see `LICENSE.uplot`), which is part
+//! of it.
+//!
+//! Its sections, from top to bottom: what a reader must decide first, why after that, how to repeat it last.
+
+mod axis;
+mod ranking;
+mod repeat;
+mod theory;
+mod trust;
+mod verdict;
+mod why;
+
+use super::answer::Answer;
+use super::ranking::Ranking;
+use super::text::{embedded, escape, shortened};
+use crate::stats::normal_quantile;
+use serde_json::{Value, json};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const UPLOT: &str = include_str!("uplot.js");
+const UPLOT_STYLE: &str = include_str!("uplot.css");
+const UPLOT_LICENSE: &str = include_str!("LICENSE.uplot");
+
+/// The page of an answer.
+pub fn html(answer: &Answer) -> String {
+    let sections = [
+        verdict::verdict(answer),
+        verdict::warnings(&answer.warnings),
+        verdict::estimates(answer),
+        verdict::constraints(answer),
+        why::trajectories(answer),
+        why::pessimism(answer),
+        why::help(answer),
+        why::distributions(answer),
+        trust::trust(answer),
+        theory::theory(answer),
+        trust::curves(answer),
+        repeat::repeat(answer),
+    ];
+    let (why, curves) = (shortened(&answer.why), shortened(&answer.curves));
+    let data = json!({"kind": "evaluation", "result": answer, "why": why, "curves": curves});
+    document(&format!("{} on {}", answer.policy, answer.setup.task), &sections.concat(), &data)
+}
+
+/// The page of a ranking.
+pub fn ranking_html(ranking: &Ranking) -> String {
+    let sections = [
+        ranking::policies(ranking),
+        verdict::warnings(&ranking.warnings),
+        ranking::scores(ranking),
+        repeat::repeat_ranking(ranking),
+    ];
+    let data = json!({"kind": "ranking", "result": ranking});
+    document(&format!("Ranking on {}", ranking.setup.task), &sections.concat(), &data)
+}
+
+fn document(title: &str, body: &str, data: &Value) -> String {
+    let title = escape(title);
+    let data = embedded(data);
+    // Nothing may be fetched, whatever a name in the data says.
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title} – hambo</title>\n\
+         <style>{UPLOT_STYLE}\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>/*\nuPlot: {UPLOT_LICENSE}*/\n{UPLOT}</script>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+/// Intervals on the axis are this many standard errors to both sides: 95 %.
+fn two_sided() -> f64 {
+    normal_quantile(0.975)
+}
+
+/// What can be drawn.
+fn finite(value: f64) -> Option<f64> {
+    Some(value).filter(|value| value.is_finite())
+}
+
+fn section(id: &str, title: &str, body: &str) -> String {
+    format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{body}</section>\n")
+}
+
+/// A place that the script fills, and the words below it.
+fn plot(kind: &str, index: usize, caption: &str) -> String {
+    format!(
+        "<figure><div class=\"plot\" data-plot=\"{kind}\" data-index=\"{index}\"></div>\
+         <figcaption>{caption}</figcaption></figure>\n"
+    )
+}

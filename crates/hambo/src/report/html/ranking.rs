@@ -1,0 +1,97 @@
+//! Several policies.
+
+use super::axis::{Axis, Row};
+use super::verdict::threshold_line;
+use super::{finite, section, two_sided};
+use crate::report::answer::{Verdict, bound_text};
+use crate::report::ranking::Ranking;
+use crate::report::text::{escape, number, percent, result_number};
+
+/// Policies on one axis, the best bound first.
+pub(super) fn policies(ranking: &Ranking) -> String {
+    let Ranking { setup, policies, .. } = ranking;
+    let rows = policies.iter().enumerate().map(|(i, p)| {
+        let (first, conservative, truth) = (p.first(), p.is_conservative(), p.finite_truth());
+        let value = first.map(|first| first.value);
+        let truth_text =
+            truth.map_or(String::new(), |t| format!("<br><small>truth {}</small>", number(t)));
+        let figures = match conservative {
+            true => format!("bound <b>{}</b>{truth_text}", p.bound_text()),
+            false => format!("estimate <b>{}</b>{truth_text}", bound_text(value)),
+        };
+        Row {
+            label: format!(
+                "<b>{}. {}</b><small>{}</small>",
+                i + 1,
+                escape(&p.name),
+                verdict_word(p.verdict)
+            ),
+            figures,
+            class: if conservative { "conservative" } else { "neutral" },
+            value: value.and_then(finite),
+            margin: two_sided() * first.and_then(|first| finite(first.std_error)).unwrap_or(0.0),
+            bound: conservative.then(|| p.lower_bound.and_then(finite)),
+            mark: truth,
+        }
+    });
+    let lines = threshold_line(setup.threshold).into_iter().collect();
+    let axis = Axis { rows: rows.collect(), lines, unit: "return" };
+    let [all, each] =
+        [setup.delta, ranking.delta_each.unwrap_or(0.0)].map(|delta| percent(1.0 - delta));
+    let truth = match policies.iter().any(|p| p.truth.is_some()) {
+        true => " ◆ is the true return, by simulation.",
+        false => "",
+    };
+    format!(
+        "<header class=\"verdict {}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {} policies on {}</p>\n\
+         <h1 id=\"headline\">{}</h1>\n<p>All bounds together hold with a confidence of {all}, each with {each}, under the \
+         assumptions of docs/guarantees.md.</p></header>\n",
+        ranking.verdict.map_or("open", Verdict::name),
+        policies.len(),
+        escape(&setup.task),
+        escape(&ranking.headline())
+    ) + &section(
+        "estimates",
+        "All policies on one axis",
+        &(axis.html()
+            + &format!(
+                "<p class=\"caption\">▏ is the bound, the point the estimate it is made from.{truth}</p>\n"
+            )),
+    )
+}
+
+fn verdict_word(verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Meets) => "meets the threshold",
+        Some(Verdict::Fails) => "fails the threshold",
+        None => "",
+    }
+}
+
+/// How well each method ranked, where the truth is known.
+pub(super) fn scores(ranking: &Ranking) -> String {
+    let rows: String = ranking
+        .scores
+        .iter()
+        .map(|s| {
+            format!(
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                s.method.name(),
+                s.spearman.map_or("–".to_owned(), |x| format!("{x:.3}")),
+                result_number(s.regret_at_1),
+                percent(s.violation_rate),
+                result_number(s.gap)
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let body = format!(
+        "<div class=\"scroll\"><table><thead><tr><th>method</th><th>Spearman</th><th>regret@1</th><th>violations</th><th>gap</th>\
+         </tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">Spearman: rank correlation with the true returns. \
+         Regret@1: what is lost by taking the policy that is ranked first. Violations: share of policies whose number is above \
+         the truth. Gap: mean of truth less number.</p>\n"
+    );
+    section("scores", "Against the truth", &body)
+}

@@ -1,0 +1,206 @@
+//! What is to be decided, and the numbers behind it.
+
+use super::axis::{Axis, Line, Row};
+use super::{finite, section, two_sided};
+use crate::evaluate::Method;
+use crate::report::answer::{Answer, Verdict, bound_text};
+use crate::report::text::{escape, number, percent, result_number};
+
+/// What is to be decided, in plain words.
+pub(super) fn verdict(answer: &Answer) -> String {
+    let method = answer.first().map_or("?", |first| first.method.name());
+    let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
+    let class = answer.verdict.map_or("open", Verdict::name);
+    let lead = [bound_in_words(answer, method), threshold(answer), truth(answer)].concat();
+    let tiles = tiles(answer, method);
+    format!(
+        "<header class=\"verdict {class}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {policy} on {task}</p>\n\
+         <h1 id=\"headline\">{}</h1>\n{lead}\n</header>\n<div class=\"tiles\">\n{tiles}</div>\n",
+        escape(&answer.headline())
+    )
+}
+
+fn bound_in_words(answer: &Answer, method: &str) -> String {
+    let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
+    let horizon = answer.setup.horizon;
+    let steps = if horizon == 1 { "step" } else { "steps" };
+    let confidence = percent(1.0 - answer.delta_each);
+    let bound = answer.bound_text();
+    match (answer.is_conservative(), answer.finite_bound().is_none()) {
+        (false, _) => format!(
+            "<p>Method <b>{method}</b> was asked for first. It is a neutral estimate, which may be too high as well as \
+             too low: nothing here bounds the return of <b>{policy}</b>.</p>"
+        ),
+        (true, true) => format!(
+            "<p>Given only what the logs know, <b>{policy}</b> could do arbitrarily badly on <b>{task}</b>: there is no \
+             finite bound.</p>"
+        ),
+        (true, false) => format!(
+            "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
+             <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
+             (confidence {confidence}, under the assumptions that <a href=\"#trust\">are checked below</a>).</p>"
+        ),
+    }
+}
+
+/// Whether the bound reaches what was asked for.
+fn threshold(answer: &Answer) -> String {
+    let Some(threshold) = answer.setup.threshold.filter(|_| answer.is_conservative()) else {
+        return String::new();
+    };
+    let met = answer.finite_bound().is_some_and(|bound| bound >= threshold);
+    let told = if met { "reaches" } else { "does not reach" };
+    format!("<p>The bound {told} the <b>{}</b> that was asked for.</p>", number(threshold))
+}
+
+/// What a simulator says, and whether the bound holds.
+fn truth(answer: &Answer) -> String {
+    let Some(truth) = answer.finite_truth() else { return String::new() };
+    let holds = match (answer.finite_bound(), answer.is_conservative()) {
+        (_, false) => "",
+        (Some(bound), true) if bound > truth.value => {
+            " <b>The bound is above it: it does not hold here.</b>"
+        }
+        _ => " The bound holds.",
+    };
+    format!(
+        "<p>For once the truth is known: {} ± {}, by simulation of {} episodes.{holds}</p>",
+        number(truth.value),
+        result_number(truth.std_error),
+        truth.episodes
+    )
+}
+
+/// The most important numbers.
+fn tiles(answer: &Answer, method: &str) -> String {
+    let mut tiles = String::new();
+    if answer.is_conservative() {
+        let confidence = percent(1.0 - answer.delta_each);
+        tiles += &tile(
+            "lower bound",
+            &answer.bound_text(),
+            &format!("{method}, confidence {confidence}"),
+        );
+    }
+    if let Some(neutral) = answer.estimates.iter().find(|e| !e.method.is_conservative()) {
+        let below = format!("{}, nothing assumed unkind", neutral.method.name());
+        tiles += &tile("neutral estimate", &result_number(neutral.value), &below);
+    }
+    if let Some(explanation) = answer.explanation.as_ref().filter(|e| e.loss.is_finite()) {
+        let below = format!("on {} trajectories", explanation.trajectories);
+        tiles += &tile("lost to uncertainty", &number(explanation.loss), &below);
+    }
+    if let Some(truth) = answer.finite_truth() {
+        tiles += &tile("true return", &number(truth.value), "by simulation");
+    }
+    let outside = &answer.support.outside;
+    if !outside.is_empty() {
+        let share = outside.iter().sum::<f64>() / outside.len() as f64;
+        tiles += &tile("outside the data", &percent(share), "of predicted states");
+    }
+    let data = &answer.setup.data;
+    let below = format!("in {} episodes", data.episodes);
+    tiles + &tile("logged transitions", &data.transitions.to_string(), &below)
+}
+
+fn tile(title: &str, figure: &str, below: &str) -> String {
+    let below = below.replace(" %", "\u{a0}%"); // the sign stays with its number
+    format!("<div class=\"tile\"><span>{title}</span><b>{figure}</b><small>{below}</small></div>\n")
+}
+
+/// Every warning, with the advice that is part of it.
+pub(super) fn warnings(warnings: &[impl ToString]) -> String {
+    let notes: String =
+        warnings.iter().map(|w| format!("<li>{}</li>\n", escape(&w.to_string()))).collect();
+    match notes.is_empty() {
+        true => {
+            "<section id=\"warnings\"><p class=\"quiet\">No warnings.</p></section>\n".to_owned()
+        }
+        false => section(
+            "warnings",
+            "Before you rely on this",
+            &format!("<ul class=\"warnings\">\n{notes}</ul>\n"),
+        ),
+    }
+}
+
+/// All methods on one axis.
+pub(super) fn estimates(answer: &Answer) -> String {
+    let rows = answer.estimates.iter().map(|e| {
+        let conservative = e.method.is_conservative();
+        let figures = match conservative {
+            true => format!(
+                "bound <b>{}</b><br><small>estimate {}</small>",
+                bound_text(e.lower_bound),
+                result_number(e.value)
+            ),
+            false => format!("<small>estimate</small> {}", result_number(e.value)),
+        };
+        Row {
+            label: format!("<b>{}</b><small>{}</small>", e.method.name(), meaning(e.method)),
+            figures,
+            class: if conservative { "conservative" } else { "neutral" },
+            value: finite(e.value),
+            margin: two_sided() * finite(e.std_error).unwrap_or(0.0),
+            bound: conservative.then(|| e.lower_bound.and_then(finite)),
+            mark: None,
+        }
+    });
+    let truth =
+        answer.finite_truth().map(|t| Line { name: "truth", class: "truth", value: t.value });
+    let lines = truth.into_iter().chain(threshold_line(answer.setup.threshold)).collect();
+    let axis = Axis { rows: rows.collect(), lines, unit: "return" };
+    let caption = "<p class=\"caption\">Points are estimates, bars around them 95 % of their Monte-Carlo error. A \
+                   conservative method’s bound, ▏, lies below its estimate by a margin for that error. Neutral methods bound \
+                   nothing.</p>\n";
+    section("estimates", "All estimates on one axis", &(axis.html() + caption))
+}
+
+fn meaning(method: Method) -> &'static str {
+    match method {
+        Method::Ca => "worst case inside the confidence set",
+        Method::Da1 => "worst particle at every step",
+        Method::DaInf => "worst particle throughout",
+        Method::Ds => "one Gaussian for all that is unknown",
+        Method::Ts1 => "a random particle every step",
+        Method::TsInf => "a random particle per trajectory",
+        Method::Mean => "mean prediction, no noise",
+    }
+}
+
+pub(super) fn threshold_line(threshold: Option<f64>) -> Option<Line> {
+    threshold.map(|value| Line { name: "threshold", class: "threshold", value })
+}
+
+/// Further rewards with bounds of their own.
+pub(super) fn constraints(answer: &Answer) -> String {
+    let rows: String = answer
+        .constraints
+        .iter()
+        .map(|c| {
+            let verdict = match c.met {
+                Some(true) => "<b class=\"good\">meets</b>",
+                Some(false) => "<b class=\"bad\">FAILS</b>",
+                None => "–",
+            };
+            let threshold = c.threshold.map_or("–".to_owned(), number);
+            let bound = bound_text(c.lower_bound);
+            format!(
+                "<tr><td>{}</td><td><code>{}</code></td><td>{bound}</td><td>{threshold}</td><td>{verdict}</td></tr>\n",
+                escape(&c.name),
+                escape(&c.expression)
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let each = percent(1.0 - answer.delta_each);
+    let all = percent(1.0 - answer.setup.delta);
+    let body = format!(
+        "<div class=\"scroll\"><table><thead><tr><th>constraint</th><th>sum of</th><th>lower bound</th><th>threshold</th>\
+         <th>verdict</th></tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">Every bound has a \
+         confidence of {each}, so that all of them hold together with {all}.</p>\n"
+    );
+    section("constraints", "Constraints", &body)
+}

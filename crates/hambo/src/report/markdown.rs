@@ -1,0 +1,88 @@
+//! Answers in Markdown, for the page of a build or a pull request.
+
+use super::answer::{Answer, Verdict, bound_text};
+use super::ranking::Ranking;
+use super::text::{escape_markdown, number, result_number};
+
+/// A summary in Markdown.
+pub fn markdown(answer: &Answer) -> String {
+    let setup = &answer.setup;
+    let mut lines = vec![
+        format!("## {}", escape_markdown(&answer.headline())),
+        String::new(),
+        format!(
+            "{} on {}, {} steps, from {} logged transitions.",
+            escape_markdown(&answer.policy),
+            escape_markdown(&setup.task),
+            setup.horizon,
+            setup.data.transitions
+        ),
+        String::new(),
+        "| method | kind | estimate | std error | lower bound |".to_owned(),
+        "|---|---|--:|--:|--:|".to_owned(),
+    ];
+    for estimate in &answer.estimates {
+        let (kind, bound) = match estimate.method.is_conservative() {
+            true => ("conservative", bound_text(estimate.lower_bound)),
+            false => ("neutral", "–".to_owned()),
+        };
+        let [value, error] = [estimate.value, estimate.std_error].map(result_number);
+        lines
+            .push(format!("| {} | {kind} | {value} | {error} | {bound} |", estimate.method.name()));
+    }
+    if let Some(truth) = answer.finite_truth() {
+        let (value, error) = (number(truth.value), result_number(truth.std_error));
+        let text = format!(
+            "True return: {value} ± {error}, by simulation of {} episodes.",
+            truth.episodes
+        );
+        lines.extend([String::new(), text]);
+    }
+    if !answer.constraints.is_empty() {
+        lines.extend([
+            String::new(),
+            "| constraint | lower bound | threshold | verdict |".to_owned(),
+            "|---|--:|--:|---|".to_owned(),
+        ]);
+    }
+    for c in &answer.constraints {
+        let threshold = c.threshold.map_or("–".to_owned(), number);
+        let verdict = c.met.map_or("–", |met| if met { "meets" } else { "FAILS" });
+        let bound = bound_text(c.lower_bound);
+        lines.push(format!("| {} | {bound} | {threshold} | {verdict} |", escape_markdown(&c.name)));
+    }
+    let regions = answer.regions_in_words();
+    if !regions.is_empty() {
+        lines.extend([String::new(), "Data that would help:".to_owned(), String::new()]);
+        lines.extend(regions.iter().map(|region| format!("- {}", escape_markdown(region))));
+    }
+    with_notes(lines, &answer.warnings)
+}
+
+/// A ranking in Markdown.
+pub fn ranking_markdown(ranking: &Ranking) -> String {
+    let mut lines = vec![
+        format!("## {}", escape_markdown(&ranking.headline())),
+        String::new(),
+        "| | policy | lower bound | estimate | true return | verdict |".to_owned(),
+        "|--:|---|--:|--:|--:|---|".to_owned(),
+    ];
+    for (i, p) in ranking.policies.iter().enumerate() {
+        let bound = if p.is_conservative() { p.bound_text() } else { "–".to_owned() };
+        let truth = p.finite_truth().map_or("–".to_owned(), number);
+        let verdict = p.verdict.map_or("–", Verdict::name);
+        let value = bound_text(p.first().map(|first| first.value));
+        let name = escape_markdown(&p.name);
+        lines.push(format!("| {} | {name} | {bound} | {value} | {truth} | {verdict} |", i + 1));
+    }
+    with_notes(lines, &ranking.warnings)
+}
+
+/// The text, with warnings at its end.
+fn with_notes(mut lines: Vec<String>, warnings: &[impl ToString]) -> String {
+    lines.push(String::new());
+    lines.extend(
+        warnings.iter().map(|warning| format!("- note: {}", escape_markdown(&warning.to_string()))),
+    );
+    lines.join("\n").trim_end().to_owned() + "\n"
+}

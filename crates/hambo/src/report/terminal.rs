@@ -1,0 +1,173 @@
+//! Answers as they are printed in a terminal: tables, notes, and the headline last, where the log of a build ends.
+
+use super::answer::{Answer, Verdict};
+use super::ranking::Ranking;
+use super::setup::Setup;
+use super::text::number;
+use crate::confidence::theory::TheoryReport;
+use crate::evaluate::Method;
+use std::fmt::{Display, Formatter};
+
+/// The answer for a terminal.
+pub fn terminal(answer: &Answer) -> String {
+    let Setup { task, horizon, data, declared, .. } = &answer.setup;
+    let rows = answer.estimates.iter().map(|e| {
+        let numbers = [number(e.value), number(e.std_error), known(e.lower_bound)];
+        [words(e.method).to_vec(), numbers.to_vec()].concat()
+    });
+    let mut lines = vec![
+        format!(
+            "{} on {task}, horizon {horizon}, from {} transitions",
+            answer.policy, data.transitions
+        ),
+        format!(
+            "reward {}; termination {}; initial states: {}",
+            declared.reward, declared.termination, declared.initial
+        ),
+        String::new(),
+        table(
+            &["method", "kind", "estimate", "std error", "lower bound"],
+            &rows.collect::<Vec<_>>(),
+        ),
+        String::new(),
+    ];
+    if !answer.constraints.is_empty() {
+        lines.extend(constraint_table(answer));
+    }
+    lines.extend(answer.theory.as_ref().map(theory_line));
+    if let Some(truth) = answer.finite_truth() {
+        let (episodes, value) = (truth.episodes, number(truth.value));
+        lines.push(format!("true return, by simulation of {episodes} episodes: {value}"));
+    }
+    ended(lines, &answer.warnings, &answer.setup, answer.headline())
+}
+
+/// The ranking for a terminal.
+pub fn ranking_terminal(ranking: &Ranking) -> String {
+    let rows = ranking.policies.iter().map(|p| {
+        let mut row = vec![
+            p.name.clone(),
+            p.verdict.map_or("–", Verdict::name).to_owned(),
+            known(p.lower_bound),
+        ];
+        row.extend(p.estimates.iter().map(|e| number(e.value)));
+        row.push(known(p.truth.as_ref().map(|truth| truth.value)));
+        row
+    });
+    let methods =
+        ranking.policies.first().map_or(&[][..], |p| &p.estimates).iter().map(|e| e.method.name());
+    let header: Vec<&str> =
+        ["policy", "verdict", "lower bound"].into_iter().chain(methods).chain(["truth"]).collect();
+    let mut lines = vec![table(&header, &rows.collect::<Vec<_>>()), String::new()];
+    if !ranking.scores.is_empty() {
+        let rows = ranking.scores.iter().map(|s| {
+            let spearman = s.spearman.map_or("–".to_owned(), |x| format!("{x:.3}"));
+            let violations = format!("{:.0} %", 100.0 * s.violation_rate);
+            let numbers = [spearman, number(s.regret_at_1), violations, number(s.gap)];
+            [words(s.method).to_vec(), numbers.to_vec()].concat()
+        });
+        let header = ["method", "kind", "Spearman", "regret@1", "violations", "gap"];
+        lines.extend([table(&header, &rows.collect::<Vec<_>>()), String::new()]);
+    }
+    ended(lines, &ranking.warnings, &ranking.setup, ranking.headline())
+}
+
+impl Display for Answer {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&terminal(self))
+    }
+}
+
+impl Display for Ranking {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&ranking_terminal(self))
+    }
+}
+
+fn known(x: Option<f64>) -> String {
+    x.map_or("–".to_owned(), number)
+}
+
+/// A method and its kind.
+fn words(method: Method) -> [String; 2] {
+    let kind = if method.is_conservative() { "conservative" } else { "neutral" };
+    [method.name(), kind].map(str::to_owned)
+}
+
+fn ended(
+    mut lines: Vec<String>,
+    warnings: &[impl Display],
+    setup: &Setup,
+    headline: String,
+) -> String {
+    lines.extend(warnings.iter().map(|warning| format!("note: {warning}")));
+    lines.extend(setup.page.as_ref().map(|page| format!("report: {}", page.display())));
+    lines.push(headline);
+    lines.join("\n")
+}
+
+/// What the theory of Gaussian processes says, in a line.
+fn theory_line(theory: &TheoryReport) -> String {
+    format!(
+        "theory: information gain {}, B {} (norm of the posterior mean: {}), β_n {}, L_k {}, L_f {}, L_σ {}, log₁₀ C_n {}, \
+         log₁₀ of the worst-case gap {}",
+        number(theory.information_gain),
+        known(theory.norm_bound),
+        number(theory.posterior_norm),
+        known(theory.beta),
+        number(theory.metric_constant),
+        known(theory.dynamics_constant),
+        number(theory.deviation_constant),
+        known(theory.log10_gap_constant),
+        known(theory.log10_gap)
+    )
+}
+
+/// Every constraint by every method, and what all bounds share.
+fn constraint_table(answer: &Answer) -> [String; 3] {
+    let rows = answer.constraints.iter().flat_map(|c| {
+        c.estimates.iter().enumerate().map(move |(i, e)| {
+            let verdict =
+                c.met.filter(|_| i == 0).map_or("–", |met| if met { "meets" } else { "FAILS" });
+            vec![
+                if i == 0 { c.name.clone() } else { String::new() },
+                e.method.name().to_owned(),
+                number(e.value),
+                known(e.lower_bound),
+                known(c.threshold.filter(|_| i == 0)),
+                verdict.to_owned(),
+            ]
+        })
+    });
+    let header = ["constraint", "method", "estimate", "lower bound", "threshold", "verdict"];
+    [
+        table(&header, &rows.collect::<Vec<_>>()),
+        format!(
+            "all {} bounds of a method hold together but for a share {}: each is for {:.4}",
+            1 + answer.constraints.len(),
+            answer.setup.delta,
+            answer.delta_each
+        ),
+        String::new(),
+    ]
+}
+
+/// A table with a header; the first two columns are words, the others numbers.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = header.iter().map(|h| h.chars().count()).collect();
+    for row in rows {
+        widths.iter_mut().zip(row).for_each(|(w, cell)| *w = (*w).max(cell.chars().count()));
+    }
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
+            0 | 1 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
+    let rule: Vec<String> = widths.iter().map(|&w| "─".repeat(w)).collect();
+    let mut lines = vec![line(&header), line(&rule)];
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.join("\n")
+}

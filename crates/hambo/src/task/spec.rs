@@ -1,0 +1,344 @@
+//! A task as the user specifies it, and what it becomes for given data.
+//!
+//! Without an environment the reward is learned unless given, termination is learned where the log has terminal
+//! flags, initial states are those of the log, and actions have no bounds.
+
+use super::termination::{LearnedTermination, learn};
+use super::{Initial, Task};
+use crate::data::Transitions;
+use crate::{Error, Result};
+use hambo_engine::expression::{Program, Scope};
+use serde::Serialize;
+
+/// A task as the user specifies it; what is left out comes from an environment or from the data.
+///
+/// ```
+/// use hambo::{Logs, TaskSpec};
+///
+/// let path = std::env::temp_dir().join(format!("hambo-spec-{}.csv", std::process::id()));
+/// std::fs::write(&path, "ep,s0,a0,reward\n1,0.0,1.0,0.0\n1,0.5,1.0,0.1\n1,1.0,1.0,0.2\n")?;
+/// let logs = Logs::read(&path)?;
+/// let learned = TaskSpec::default().resolve(&logs.transitions, None)?; // nothing is given: the reward is learned
+/// assert!(learned.learns_reward());
+/// let given = TaskSpec { reward: Some("-s[0]^2".to_owned()), ..TaskSpec::default() };
+/// assert!(!given.resolve(&logs.transitions, None)?.learns_reward());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TaskSpec {
+    /// Name for the report.
+    pub name: Option<String>,
+    /// A built-in environment that supplies what is not specified here.
+    pub env: Option<String>,
+    /// An expression, or `learned`.
+    pub reward: Option<String>,
+    /// An expression, `learned`, or `none`.
+    pub termination: Option<String>,
+    /// Entries of the state that are angles.
+    pub angles: Vec<usize>,
+    /// Smallest and largest action; one number stands for all entries.
+    pub actions: [Option<Vec<f32>>; 2],
+    /// The distribution of initial states.
+    pub initial: Option<Initial>,
+    /// Additional rewards, each with a bound of its own.
+    pub constraints: Vec<ConstraintSpec>,
+}
+
+/// A constraint as the user specifies it.
+#[derive(Clone, Debug)]
+pub struct ConstraintSpec {
+    /// Name for the report.
+    pub name: String,
+    /// The expression of its reward.
+    pub expression: String,
+    /// The sum over an episode that the bound has to reach.
+    pub threshold: Option<f64>,
+}
+
+/// A task for given data, with its constraints.
+#[derive(Clone, Debug)]
+pub struct ResolvedTask {
+    /// The task.
+    pub task: Task,
+    /// Additional rewards.
+    pub constraints: Vec<Constraint>,
+    /// Entries of the state that are angles.
+    pub angles: Vec<usize>,
+    /// The task in words, for the result.
+    pub declared: TaskSummary,
+    /// Remarks for the reader of the result.
+    pub notes: Vec<String>,
+}
+
+impl ResolvedTask {
+    /// Whether the task or one of its constraints needs the reward that is learned from the logs.
+    pub fn learns_reward(&self) -> bool {
+        self.constraints.iter().map(|c| &c.task).chain([&self.task]).any(Task::learns_reward)
+    }
+}
+
+/// An additional reward, which is a task of its own.
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    /// The task, which has the constraint's name.
+    pub task: Task,
+    /// The sum over an episode that the bound has to reach.
+    pub threshold: Option<f64>,
+}
+
+/// A task in words, as results show it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskSummary {
+    /// `learned`, or the expression.
+    pub reward: String,
+    /// What ends an episode.
+    pub termination: Termination,
+    /// Where episodes begin.
+    pub initial: String,
+    /// Smallest action, null where there is no bound.
+    pub action_low: Vec<f32>,
+    /// Largest action.
+    pub action_high: Vec<f32>,
+    /// Entries of the state that are angles.
+    pub angles: Vec<usize>,
+}
+
+/// What ends an episode before its horizon.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Termination {
+    /// Nothing.
+    None,
+    /// A rule of the user or of the environment.
+    Expression {
+        /// The expression.
+        rule: String,
+    },
+    /// A rule learned from the log's terminal flags.
+    Learned(LearnedTermination),
+}
+
+impl std::fmt::Display for Termination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Termination::None => f.write_str("none"),
+            Termination::Expression { rule } => f.write_str(rule),
+            Termination::Learned(learned) => write!(f, "learned: {}", learned.rule),
+        }
+    }
+}
+
+pub(super) const LEARNED: &str = "learned";
+const NONE: &str = "none";
+
+impl TaskSpec {
+    /// The task for these data. `env` is the task of the environment that supplies what is not specified.
+    pub fn resolve(&self, data: &Transitions, env: Option<Task>) -> Result<ResolvedTask> {
+        let (ds, da) = (data.state_dim(), data.action_dim());
+        let mut angles = self.angles.clone();
+        angles.sort_unstable();
+        angles.dedup();
+        if let Some(index) = angles.iter().find(|&&index| index >= ds) {
+            let expected = format!("entries of the state, which are 0 to {}", ds - 1);
+            return Err(Error::setting("angles", index, expected));
+        }
+        let mut notes = Vec::new();
+        let known = env.is_some();
+        let mut task = match env {
+            Some(env) => env,
+            None => Task::new("logged reward", [ds, da], "r")?,
+        };
+        if let Some(name) = &self.name {
+            task.name = name.clone();
+        }
+        if let Some(reward) = &self.reward {
+            task.reward = program("reward", if reward == LEARNED { "r" } else { reward }, ds, da)?;
+        }
+        let names = ["actions.low", "actions.high"];
+        for ((bound, declared), name) in
+            [&mut task.action_low, &mut task.action_high].into_iter().zip(&self.actions).zip(names)
+        {
+            if let Some(declared) = declared {
+                *bound = sized(name, declared, da)?;
+            }
+        }
+        if let Some(d) = (0..da).find(|&d| task.action_low[d] > task.action_high[d]) {
+            let expected = format!("at least actions.low, which is {}", task.action_low[d]);
+            return Err(Error::setting("actions.high", task.action_high[d], expected));
+        }
+        if let Some(initial) = &self.initial {
+            task.initial = initial.sized(ds)?;
+        }
+        let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;
+        notes.extend(compare(&task, &paid, data));
+
+        let flags = data.terminals().iter().any(|&t| t);
+        let limits = time_limits(data);
+        let learns = match (self.termination.as_deref(), known) {
+            (Some(LEARNED), _) => true,
+            (Some(NONE), _) => {
+                task.termination = None;
+                false
+            }
+            (Some(text), _) => {
+                task.termination = Some(program("termination", text, ds, da)?);
+                false
+            }
+            (None, true) => false,
+            (None, false) => flags && limits.is_none(),
+        };
+        notes.extend(limits);
+        let mut termination = match &task.termination {
+            None => Termination::None,
+            Some(program) => Termination::Expression { rule: program.to_string() },
+        };
+        if learns && !flags {
+            return Err(Error::Data(
+                "termination = learned: no transition of the log is flagged as terminal; give an expression, or none"
+                    .to_owned(),
+            ));
+        }
+        if learns {
+            let (program, learned) = learn(data, &paid)?;
+            if learned.explained < learned.terminals {
+                notes.push(format!(
+                    "the learned termination `{}` recognizes {} of the {} terminal states in the log",
+                    learned.rule, learned.explained, learned.terminals
+                ));
+            }
+            task.termination = Some(program);
+            termination = Termination::Learned(learned);
+        }
+        let declared = TaskSummary {
+            reward: if task.reward.texts() == ["r"] {
+                LEARNED.to_owned()
+            } else {
+                task.reward.to_string()
+            },
+            termination,
+            initial: task.initial.describe(data),
+            action_low: task.action_low.clone(),
+            action_high: task.action_high.clone(),
+            angles: angles.clone(),
+        };
+        let constraints = self
+            .constraints
+            .iter()
+            .map(|c| c.resolve(&task, learns, data))
+            .collect::<Result<_>>()?;
+        notes.extend(short_episodes(data));
+        Ok(ResolvedTask { task, constraints, angles, declared, notes })
+    }
+}
+
+impl ConstraintSpec {
+    fn resolve(
+        &self,
+        task: &Task,
+        learns_termination: bool,
+        data: &Transitions,
+    ) -> Result<Constraint> {
+        let reward = program("expression", &self.expression, task.state_dim, task.action_dim)
+            .map_err(|e| Error::Mismatch(format!("constraint {:?}: {e}", self.name)))?;
+        let mut task = Task { name: self.name.clone(), reward, ..task.clone() };
+        let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;
+        if learns_termination {
+            task.termination = Some(learn(data, &paid)?.0); // which is worse in doubt depends on the reward
+        }
+        Ok(Constraint { task, threshold: self.threshold })
+    }
+}
+
+impl Initial {
+    /// With one number for every entry of the state.
+    fn sized(&self, ds: usize) -> Result<Initial> {
+        Ok(match self {
+            Initial::Fixed(state) => Initial::Fixed(sized("initial.state", state, ds)?),
+            Initial::Box { low, high, map: None } => Initial::Box {
+                low: sized("initial.low", low, ds)?,
+                high: sized("initial.high", high, ds)?,
+                map: None,
+            },
+            Initial::Gaussian { mean, std } => Initial::Gaussian {
+                mean: sized("initial.mean", mean, ds)?,
+                std: sized("initial.std", std, ds)?,
+            },
+            other => other.clone(),
+        })
+    }
+
+    fn describe(&self, data: &Transitions) -> String {
+        match self {
+            Initial::Fixed(state) => format!("fixed at {state:?}"),
+            Initial::Box { low, high, .. } => format!("uniform from {low:?} to {high:?}"),
+            Initial::Gaussian { mean, std } => {
+                format!("Gaussian with mean {mean:?} and deviation {std:?}")
+            }
+            Initial::EpisodeStarts => {
+                format!("the first states of {} logged episodes", data.episodes().len())
+            }
+        }
+    }
+}
+
+/// An expression, with the name of what it is for in errors.
+fn program(name: &'static str, text: &str, ds: usize, da: usize) -> Result<Program> {
+    Program::parse(&[text], ds, da, Scope::REWARD)
+        .map_err(|e| Error::Mismatch(format!("{name}: {e}")))
+}
+
+/// One number for every entry, from as many or from one for all.
+fn sized(name: &'static str, values: &[f32], len: usize) -> Result<Vec<f32>> {
+    match values {
+        [one] => Ok(vec![*one; len]),
+        all if all.len() == len => Ok(all.to_vec()),
+        all => {
+            Err(Error::setting(name, format!("{all:?}"), format!("{len} numbers, or one for all")))
+        }
+    }
+}
+
+/// A remark if the task's rewards for the log are not the logged ones, or if there is nothing to learn from these.
+fn compare(task: &Task, paid: &[f32], data: &Transitions) -> Option<String> {
+    let logged = data.rewards();
+    if task.learns_reward() {
+        let constant = logged.iter().all(|&r| r == logged[0]);
+        return constant.then(|| {
+            format!("every logged reward is {}: nothing else can be learned about it", logged[0])
+        });
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / logged.len() as f64;
+    let difference = mean(&mut paid.iter().zip(logged).map(|(&p, &l)| f64::from((p - l).abs())));
+    let size = mean(&mut logged.iter().map(|&l| f64::from(l.abs())));
+    (size > 0.0 && difference > 1e-2 * size).then(|| {
+        format!(
+            "the task's reward differs from the logged one by {difference:.4} per step (logged: {size:.4} on average); the \
+             bound is on the task's reward"
+        )
+    })
+}
+
+/// A remark if terminal flags look like time limits: all episodes end in one, after the same number of steps.
+fn time_limits(data: &Transitions) -> Option<String> {
+    let mut lengths = data.episodes().map(|e| e.len());
+    let (count, first) = (data.episodes().len(), lengths.next()?);
+    let all = data.episodes().all(|e| data.terminals()[e.end - 1]);
+    (count > 1 && first > 1 && all && lengths.all(|l| l == first)).then(|| {
+        format!(
+            "all {count} episodes end in a terminal state after exactly {first} steps: this is taken to be a time limit \
+             unless a termination is given; flag time limits as timeouts"
+        )
+    })
+}
+
+/// A remark if episodes are too short to say anything about trajectories.
+fn short_episodes(data: &Transitions) -> Option<String> {
+    let (count, short) = (data.episodes().len(), data.episodes().filter(|e| e.len() == 1).count());
+    (2 * short > count).then(|| {
+        format!(
+            "{short} of {count} episodes have one step: their states count as initial ones, and the confidence set \
+             cannot be measured on them; keep the order of the log, and flag the ends of episodes"
+        )
+    })
+}
