@@ -14,12 +14,13 @@
 //! Lemma 3.6 needs a bound on the norm of the dynamics in the kernel's Hilbert space, and there is none: that of an RBF
 //! kernel does not even contain s + a.
 
+mod config;
 mod experiment;
 mod output;
 
 use super::Reproduced;
 use crate::args::Scale;
-use experiment::Fig2Config;
+use config::Fig2Config;
 use hambo::Result;
 use hambo::run::Run;
 use hambo_engine::backend::Device;
