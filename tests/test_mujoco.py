@@ -117,8 +117,27 @@ def hopper_return():
 def test_without_the_library_the_cure_is_named(hopper_return, tmp_path):
     binary = tmp_path / "hambo"
     shutil.copy(BINARY, binary)
-    error = refusal(hopper_return, tmp_path, binary, PATH="/nowhere", MUJOCO_LIB="")
+    error = refusal(hopper_return, tmp_path, binary, MUJOCO_LIB="", HOME=str(tmp_path), XDG_DATA_HOME="")
     assert "libmujoco 3.17.0" in error and "not on this machine" in error and "scripts/get-mujoco" in error
+
+
+def test_what_others_put_there_is_not_loaded(hopper_return, tmp_path):
+    """Neither from the working folder or one above it, nor beside the program if others can write to it."""
+    text = "no library, but whoever loads it would say so"
+    for place in (tmp_path, tmp_path / "work", tmp_path / "bin"):
+        (place / ".mujoco").mkdir(parents=True)
+        (place / ".mujoco/libmujoco.so.3.17.0").write_text(text)
+    binary = tmp_path / "elsewhere" / "hambo"
+    binary.parent.mkdir()
+    shutil.copy(BINARY, binary)
+    home = {"MUJOCO_LIB": "", "HOME": str(tmp_path / "home"), "XDG_DATA_HOME": ""}
+    assert "not on this machine" in refusal(hopper_return, tmp_path / "work", binary, **home)
+    shutil.copy(BINARY, tmp_path / "bin/hambo")
+    error = refusal(hopper_return, tmp_path, tmp_path / "bin/hambo", **home)
+    assert "cannot load" in error  # it is ours
+    (tmp_path / "bin/.mujoco").chmod(0o777)
+    error = refusal(hopper_return, tmp_path, tmp_path / "bin/hambo", **home)
+    assert "others can write to" in error and "MUJOCO_LIB" in error
 
 
 def test_a_library_of_another_version_is_refused_by_both_names(hopper_return, tmp_path):

@@ -2,7 +2,7 @@
 //!
 //! From logged transitions and a policy, `hambo` computes a lower bound on the policy's return: it learns
 //! a dynamics model that knows what it does not know, and lets an adversary steer the policy through the
-//! worst future inside that uncertainty. The method is HAMBO (Rothfuss, Sukhija, Birchler et al., UAI 2023).
+//! worst future inside that uncertainty. The method is HAMBO (Rothfuss, Sukhija, Birchler, Kassraie, Krause, UAI 2023).
 //!
 //! [`Logs`], a [`Task`] and an [`EvaluationConfig`] make an [`Evaluator`]; that and a [`Policy`] give an [`Answer`],
 //! which [`report`] writes for people:

@@ -77,7 +77,7 @@ pub fn run(arguments: &Demo) -> Outcome {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
             let bound = e.lower_bound.map_or("–".to_owned(), number);
             let name = if e.method == Method::ALL[0] { spec } else { "" };
-            let safe = e.lower_bound.unwrap_or(e.value) >= THRESHOLD;
+            let safe = e.meets(THRESHOLD) || !e.method.is_conservative() && e.value >= THRESHOLD;
             let verdict = if safe { "safe" } else { "UNSAFE" };
             let numbers = [number(truth.value), number(e.value), bound, verdict.to_owned()];
             rows.push(

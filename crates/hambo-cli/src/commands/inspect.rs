@@ -240,9 +240,9 @@ fn policy_lines(policy: &Policy, text: &str, beside_data: bool) -> hambo::Result
         ));
         lines.push(match normalized_to {
             Some(limit) if limit.is_finite() => {
-                format!("observations normalised, within ± {limit}")
+                format!("observations normalized, within ± {limit}")
             }
-            Some(_) => "observations normalised".to_owned(),
+            Some(_) => "observations normalized".to_owned(),
             None => "observations as they are".to_owned(),
         });
         lines.push(format!("output       {}", output.unwrap_or_default()));

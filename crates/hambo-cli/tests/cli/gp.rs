@@ -71,11 +71,11 @@ fn a_gaussian_process_answers_and_says_what_the_theory_says() {
 fn every_adversary_searches_a_gaussian_process() {
     let place = place();
     let line = EVALUATE.replace("--env", "--method ca,mean --search-config search.json --env");
-    let lowest = |optimisers: &str| {
+    let lowest = |optimizers: &str| {
         place.write(
             "search.json",
             format!(
-                r#"{{"optimisers": "{optimisers}", "hidden": [16], "restarts": 1, "batch": 8, "iterations": 20, "evaluation": 32,
+                r#"{{"optimisers": "{optimizers}", "hidden": [16], "restarts": 1, "batch": 8, "iterations": 20, "evaluation": 32,
                     "sac": {{"learning": {{"rounds": 2, "episodes": 20, "updates": 20}}}}}}"#
             ),
         );
@@ -85,7 +85,7 @@ fn every_adversary_searches_a_gaussian_process() {
         let found: std::collections::BTreeSet<String> =
             candidates.map(|c| c["optimiser"].as_str().unwrap().to_owned()).collect();
         let [lowest, neutral] = ["lowest", "neutral"].map(|name| adversary[name].as_f64().unwrap());
-        assert!(lowest <= neutral, "{optimisers}: {adversary}");
+        assert!(lowest <= neutral, "{optimizers}: {adversary}");
         assert_eq!(result["confidence_set"]["beta"], 3.0);
         (found.into_iter().collect::<Vec<_>>(), lowest)
     };

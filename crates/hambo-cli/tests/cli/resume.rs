@@ -4,7 +4,7 @@ use super::*;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Every optimiser, in a few seconds.
+/// Every optimizer, in a few seconds.
 const SEARCH: &str = r#"{"optimisers": "portfolio", "hidden": [32, 32], "iterations": 40, "batch": 16, "evaluation": 50,
     "tolerance": 0.0001,
     "sac": {"learning": {"rounds": 4, "episodes": 40, "updates": 100, "batch": 64, "hidden": [32, 32], "remembered_rounds": 2}},
@@ -45,7 +45,7 @@ fn kill_after(place: &Place, line: &str, seconds: f64) -> bool {
 fn killed_at_any_moment_it_ends_with_the_same_bits() {
     let whole = ends_with_the_same_bits(&line(), 3);
     let candidates = whole["adversary"]["candidates"].as_array().unwrap();
-    assert_eq!(candidates.len(), 2 + 4, "both optimisers were at work: {candidates:?}");
+    assert_eq!(candidates.len(), 2 + 4, "both optimizers were at work: {candidates:?}");
 }
 
 #[test]

@@ -6,13 +6,12 @@ use hambo::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 /// The version that the environments are held against; others compute other trajectories.
 const VERSION: &str = "3.17.0";
-const CURE: &str = "scripts/get-mujoco fetches it into .mujoco/; or pip install mujoco==3.17.0; or name the file in the \
-                    environment variable MUJOCO_LIB";
+const CURE: &str =
+    "scripts/get-mujoco fetches it; or name the file in the environment variable MUJOCO_LIB";
 
 // Parts of the state, as mjtState numbers them.
 const TIME: c_int = 1 << 0;
@@ -53,8 +52,8 @@ fn functions() -> Result<&'static Functions> {
     loaded.as_ref().map_err(|problem| Error::Library(problem.clone()))
 }
 
-/// Where the library is: `MUJOCO_LIB` (a file or a folder), else `.mujoco` in the working folder or the program's
-/// folder or one above them, else the `mujoco` package of the Python on the path.
+/// Where the library is: `MUJOCO_LIB` (a file or a folder), else beside the program, else in the user's data folder. Nothing is
+/// taken from the working folder, where anybody may have put it, and nothing is executed to find it.
 fn find() -> std::result::Result<Option<PathBuf>, String> {
     if let Some(named) = std::env::var_os("MUJOCO_LIB").filter(|name| !name.is_empty()) {
         let path = PathBuf::from(named);
@@ -68,12 +67,60 @@ fn find() -> std::result::Result<Option<PathBuf>, String> {
             }),
         };
     }
-    let places = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let beside = places.iter().flatten().flat_map(|place| place.ancestors());
-    Ok(beside
-        .map(|folder| folder.join(".mujoco"))
-        .find_map(|folder| library_in(&folder))
-        .or_else(in_python))
+    let program = std::env::current_exe().ok();
+    let places = program.iter().flat_map(|program| beside(program)).chain(data_folder());
+    let Some(path) = places.into_iter().find_map(|folder| library_in(&folder)) else {
+        return Ok(None);
+    };
+    check_owner(&path).map_err(|problem| {
+        format!("{}: {problem}; if it is to be trusted, name it in MUJOCO_LIB", path.display())
+    })?;
+    Ok(Some(path))
+}
+
+/// `.mujoco` beside a program, and at the top of the checkout that it was built in (`target/PROFILE/`, also below it).
+fn beside(program: &Path) -> Vec<PathBuf> {
+    let built_in = program.ancestors().find(|folder| folder.ends_with("target"));
+    let folders = [program.parent(), built_in.and_then(Path::parent)];
+    folders.into_iter().flatten().map(|folder| folder.join(".mujoco")).collect()
+}
+
+/// `hambo/mujoco` in the user's data folder.
+fn data_folder() -> Option<PathBuf> {
+    let named =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = named("XDG_DATA_HOME").or_else(|| Some(named("HOME")?.join(".local/share")))?;
+    Some(data.join("hambo/mujoco"))
+}
+
+/// An error if somebody else could have put the library there: it and its folder must belong to the user or to root, and
+/// others must not be able to write to them.
+#[cfg(unix)]
+fn check_owner(library: &Path) -> std::result::Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: it has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    for path in [Some(library), library.parent()].into_iter().flatten() {
+        let found = path.metadata().map_err(|e| format!("cannot look at it: {e}"))?;
+        if ![user, 0].contains(&found.uid()) {
+            return Err(format!(
+                "it is not loaded, because {} belongs to another user",
+                path.display()
+            ));
+        }
+        if found.mode() & 0o022 != 0 {
+            return Err(format!(
+                "it is not loaded, because others can write to {}",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Path) -> std::result::Result<(), String> {
+    Ok(())
 }
 
 /// The newest libmujoco in a folder; its name carries its version.
@@ -83,15 +130,6 @@ fn library_in(folder: &Path) -> Option<PathBuf> {
         name.starts_with("libmujoco.") || name == "mujoco.dll"
     };
     std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).filter(is_library).max()
-}
-
-fn in_python() -> Option<PathBuf> {
-    let place = "import importlib.util as u; s = u.find_spec('mujoco'); print(s.submodule_search_locations[0] if s else '')";
-    ["python3", "python"].into_iter().find_map(|python| {
-        let answer = Command::new(python).args(["-c", place]).output().ok()?;
-        let folder = String::from_utf8(answer.stdout).ok()?;
-        library_in(Path::new(folder.trim()))
-    })
 }
 
 fn load(path: &Path) -> std::result::Result<Functions, String> {

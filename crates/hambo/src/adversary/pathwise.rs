@@ -18,7 +18,7 @@ use hambo_engine::rng::Stream;
 pub(crate) struct Pathwise<'a> {
     world: &'a World<'a>,
     starts: usize,
-    optimiser: Optimizer,
+    optimizer: Optimizer,
     adjoint: Adjoint<'a>,
     observed: ObservationBuffers,
     adversary_trace: PassBuffers,
@@ -63,7 +63,7 @@ impl<'a> Pathwise<'a> {
         Ok(Pathwise {
             world,
             starts,
-            optimiser: Optimizer::new(device, adam, parameters),
+            optimizer: Optimizer::new(device, adam, parameters),
             adjoint: Adjoint::new(world, rows)?,
             observed: world.observation_buffers(rows),
             adversary_trace: PassBuffers::new(device, &networks.shape, starts),
@@ -99,7 +99,7 @@ impl<'a> Pathwise<'a> {
         let device = self.world.device;
         let networks = &mut adversary.networks;
         device.clip_norm(networks.shape.members, 1.0, &mut self.gradient);
-        self.optimiser.step(device, &mut networks.params, &self.gradient);
+        self.optimizer.step(device, &mut networks.params, &self.gradient);
         Ok(returns)
     }
 
@@ -113,13 +113,13 @@ impl<'a> Pathwise<'a> {
         &'b mut self,
         adversary: &'b mut ShiftAdversary,
     ) -> [(&'static str, &'b mut Buffer); 3] {
-        let [mean, square] = self.optimiser.moments();
+        let [mean, square] = self.optimizer.moments();
         [("pathwise", &mut adversary.networks.params), ("adam.mean", mean), ("adam.square", square)]
     }
 
     /// Goes on as if `steps` descent steps had been made.
     pub fn set_steps(&mut self, steps: usize) {
-        self.optimiser.set_steps(self.world.device, steps as u32);
+        self.optimizer.set_steps(self.world.device, steps as u32);
     }
 
     /// Fails unless dJ/d(parameters) of every restart is that of central differences along the gradient itself, `h`

@@ -10,7 +10,7 @@
 //! exchangeable: the quantile is that of the mean of the episodes' distributions, at the finite-sample level of
 //! their number (Dunn, Wasserman & Ramdas 2022, pooling CDFs).
 //!
-//! This is coverage on the behaviour's data. It says nothing about places the behaviour never went.
+//! This is coverage on the behavior's data. It says nothing about places the behavior never went.
 
 use super::set::ConfidenceSet;
 use crate::Result;
@@ -27,7 +27,7 @@ const LENGTHS: [usize; 3] = [50, 20, 5];
 const LARGEST: f32 = 64.0;
 /// Rounds of doubling and halving β, and adjoints in each.
 const ROUNDS: usize = 16;
-const LINEARISATIONS: usize = 3;
+const LINEARIZATIONS: usize = 3;
 
 /// A measured β.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -212,7 +212,7 @@ impl<'a> SegmentReplay<'a> {
         let ds = self.tau.len();
         let mut lowest = vec![f64::INFINITY; betas.len()];
         let mut signs = best.to_vec();
-        for linearisation in 0..=LINEARISATIONS {
+        for linearization in 0..=LINEARIZATIONS {
             let (states, status, returns) = self.replay(set, betas, &signs)?;
             for (segment, reached) in returns.into_iter().enumerate() {
                 if reached > lowest[segment] {
@@ -224,7 +224,7 @@ impl<'a> SegmentReplay<'a> {
                     .zip(&signs)
                     .for_each(|(b, s)| b[own.clone()].copy_from_slice(&s[own.clone()]));
             }
-            if linearisation < LINEARISATIONS {
+            if linearization < LINEARIZATIONS {
                 self.worst_signs(set, betas, &states, &status, &mut signs)?;
             }
         }

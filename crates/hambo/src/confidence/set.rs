@@ -22,7 +22,7 @@ impl ConfidenceSet {
         if !(beta >= 0.0 && beta.is_finite()) {
             return Err(Error::setting("beta", beta, "0 or a positive, finite number"));
         }
-        // Where single transitions were held out their neighbours were trained on: such a calibration may
+        // Where single transitions were held out their neighbors were trained on: such a calibration may
         // say that the model is more certain than it claims (τ < 1), but is not to be believed.
         let floor = if model.held_out().by_episode { 0.0 } else { 1.0 };
         let reach = model.tau().iter().map(|&tau| beta as f32 * tau.max(floor)).collect();

@@ -8,7 +8,6 @@ use super::problem::Problem;
 use crate::Result;
 use crate::confidence::Beta;
 use crate::policy::Policy;
-use crate::report::Answer;
 use crate::run::Run;
 use hambo_engine::rng::Stream;
 use serde::Serialize;
@@ -48,11 +47,20 @@ pub struct Point {
     pub converged: Option<bool>,
 }
 
-/// The curves through the answer about a policy; none where it has no conservative method.
+/// The point that all curves go through: what was found for what was asked.
+pub(super) struct Through<'a> {
+    pub estimates: &'a [Estimate],
+    /// The size of CA's set, where one number tells it.
+    pub beta: Option<f64>,
+    /// The failure probability of a bound.
+    pub delta_each: f64,
+}
+
+/// The curves; none where there is no conservative method.
 pub(super) fn curves(
     problem: &Problem<'_>,
     policy: &Policy,
-    answer: &Answer,
+    through: &Through<'_>,
     run: &Run<'_>,
 ) -> Result<Option<Curves>> {
     let (data, question) = (problem.data, problem.config);
@@ -67,7 +75,7 @@ pub(super) fn curves(
     let asked = EvaluationConfig {
         methods: vec![method, neutral],
         rollouts: question.rollouts.min(ROLLOUTS),
-        delta: answer.delta_each,
+        delta: through.delta_each,
         explain: false,
         ..question.clone()
     };
@@ -87,7 +95,7 @@ pub(super) fn curves(
         run.report("curves", done, total, what);
     };
 
-    let mut horizon = vec![point(question.horizon as f64, &answer.estimates)];
+    let mut horizon = vec![point(question.horizon as f64, through.estimates)];
     for part in HORIZONS {
         let steps = (part * question.horizon as f64).round() as usize;
         if steps >= 1 && horizon.iter().all(|p| p.at != steps as f64) {
@@ -99,18 +107,13 @@ pub(super) fn curves(
     }
 
     let mut beta = Vec::new();
-    match answer
-        .confidence_set
-        .as_ref()
-        .and_then(|set| set.beta)
-        .filter(|&b| method == Method::Ca && b > 0.0)
-    {
+    match through.beta.filter(|&b| method == Method::Ca && b > 0.0) {
         None => notes.push(
             "there is no curve over β: the set of this run is not told by one number above 0"
                 .to_owned(),
         ),
         Some(used) => {
-            beta.push(point(used, &answer.estimates));
+            beta.push(point(used, through.estimates));
             for multiple in BETAS {
                 let asked =
                     EvaluationConfig { beta: Beta::Fixed(multiple * used), ..asked.clone() };
@@ -121,7 +124,7 @@ pub(super) fn curves(
         }
     }
 
-    let mut sizes = vec![point(data.len() as f64, &answer.estimates)];
+    let mut sizes = vec![point(data.len() as f64, through.estimates)];
     let mut order: Vec<usize> = (0..data.episodes().len()).collect();
     Stream::new(question.seed).child("curves").generator().shuffle(&mut order);
     for part in PARTS {

@@ -1,7 +1,7 @@
-//! The one entry: from logs, a task and a policy to an answer.
+//! The entry point: from logs, a task and a policy to an answer.
 
 use super::config::EvaluationConfig;
-use super::curves::{Curves, curves};
+use super::curves::{Curves, Through, curves};
 use super::estimate::Method;
 use super::problem::Problem;
 use super::truth::Truth;
@@ -23,7 +23,7 @@ use std::time::Instant;
 /// use hambo::dynamics::{BnnConfig, ModelConfig};
 /// use hambo::{EvaluationConfig, Evaluator, Method, Policy, Task, Transitions};
 ///
-/// // A point on a line that moves by its action; it is to stay near 0. Ten episodes of ten random steps.
+/// // A point on a line that moves by its action and is to stay near 0: a hundred transitions, cut into ten episodes.
 /// let mut logs = Columns { state_dim: 1, action_dim: 1, ..Default::default() };
 /// for row in 0..100 {
 ///     let (s, a) = ((row * 37 % 100) as f32 / 50.0 - 1.0, (row * 61 % 100) as f32 / 50.0 - 1.0);
@@ -89,7 +89,7 @@ impl Evaluator<'static> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// To choose a device, an observer, a place for checkpoints or a model that was fitted before.
+    /// Starts a builder, to choose a device, an observer, a folder for checkpoints or a model that was fitted before.
     pub fn builder(
         logs: impl Into<Logs>,
         task: ResolvedTask,
@@ -116,7 +116,12 @@ impl<'a> Evaluator<'a> {
 
     /// What the bound of an answer would be with another horizon, another β or less data; none where it has no bound.
     pub fn curves(&self, policy: &Policy, answer: &Answer) -> Result<Option<Curves>> {
-        curves(&self.problem(), policy, answer, &self.run)
+        let through = Through {
+            estimates: &answer.estimates,
+            beta: answer.confidence_set.as_ref().and_then(|set| set.beta),
+            delta_each: answer.delta_each,
+        };
+        curves(&self.problem(), policy, &through, &self.run)
     }
 
     /// All that policies are evaluated on.
@@ -154,7 +159,7 @@ impl<'a> EvaluatorBuilder<'a> {
         EvaluatorBuilder { device: Some(device), ..self }
     }
 
-    /// Who watches the work, and where it is kept.
+    /// Sets the progress observer and the folder for checkpoints; by default there is neither.
     pub fn run(self, run: Run<'a>) -> Self {
         EvaluatorBuilder { run, ..self }
     }
@@ -181,7 +186,7 @@ impl<'a> EvaluatorBuilder<'a> {
         Ok(self.with(device, model))
     }
 
-    /// Takes a model of one's own, which must have been fitted on these logs and live on the device.
+    /// Uses a model you supply, which must have been fitted on these logs and live on the device.
     pub fn model(mut self, model: Box<dyn Dynamics>) -> Result<Evaluator<'a>> {
         let device = self.prepare()?;
         Ok(self.with(device, model))

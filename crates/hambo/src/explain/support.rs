@@ -14,7 +14,7 @@ use serde::Serialize;
 const TRAJECTORIES: usize = 64;
 /// Steps looked at, at the most.
 const STEPS: usize = 50;
-/// Logged rows that neighbours are sought among, and held-out rows that give the measure.
+/// Logged rows that neighbors are sought among, and held-out rows that give the measure.
 const REFERENCE: usize = 10_000;
 const HELD_OUT: usize = 500;
 /// A state is outside if it is less known than this share of held-out data …
@@ -48,7 +48,7 @@ struct Usual {
     reference: Vec<f32>,
     /// Median σ_e of each dimension, and the 99 % quantile of the largest multiple of it in a row.
     uncertainty: (Vec<f64>, f64),
-    /// Median and 99 % quantile of the distance to the nearest neighbour.
+    /// Median and 99 % quantile of the distance to the nearest neighbor.
     distance: (f64, f64),
 }
 

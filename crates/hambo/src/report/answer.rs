@@ -1,7 +1,8 @@
 //! Everything that is told of one policy.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{brief, number, percent, result_number};
+use super::text::{brief, percent, result_number};
+use super::verdict::{Found, Verdict, bound_text};
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::SetReport;
@@ -71,16 +72,6 @@ pub struct Answer {
     /// Where the bound comes from, with trajectories: for the page.
     #[serde(skip)]
     pub why: Option<Why>,
-}
-
-/// Whether a policy reaches what was asked of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Its bounds show that it does.
-    Meets,
-    /// They do not.
-    Fails,
 }
 
 /// Where a bound comes from: the numbers of a [`Trace`], without its trajectories.
@@ -174,48 +165,17 @@ impl Answer {
     /// The verdict in one line, for people and for the log of a build.
     pub fn headline(&self) -> String {
         let Some(first) = self.first() else { return "NO METHODS".to_owned() };
-        let confidence = percent(1.0 - self.delta_each);
-        if !first.method.is_conservative() {
-            let (method, value) = (first.method.name(), result_number(first.value));
-            return format!(
-                "NO BOUND: {method} is a neutral estimate, {value}, and may be too high"
-            );
+        let Answer { verdict, lower_bound, delta_each, constraints, .. } = self;
+        let threshold = self.setup.threshold;
+        Found {
+            first,
+            verdict: *verdict,
+            bound: *lower_bound,
+            threshold,
+            constraints,
+            delta_each: *delta_each,
         }
-        let bound = self.bound_text();
-        let broken = self.constraints.iter().find(|c| c.met == Some(false));
-        let threshold = self.setup.threshold.map(|threshold| {
-            let reached = self.finite_bound().is_some_and(|bound| bound >= threshold);
-            (reached, number(threshold))
-        });
-        match (self.verdict, threshold, broken) {
-            (Some(Verdict::Meets), Some((_, threshold)), _) => {
-                format!(
-                    "MEETS the threshold: bound {bound} against {threshold}, confidence {confidence}"
-                )
-            }
-            (Some(Verdict::Meets), None, _) => {
-                format!("MEETS every constraint: bound {bound}, confidence {confidence}")
-            }
-            (Some(Verdict::Fails), Some((false, threshold)), _) => {
-                format!(
-                    "FAILS the threshold: bound {bound} against {threshold}, confidence {confidence}"
-                )
-            }
-            (Some(Verdict::Fails), Some((true, threshold)), None)
-                if first.converged == Some(false) =>
-            {
-                format!(
-                    "NOT SHOWN: the adversary had not converged, so that the bound {bound} says nothing about {threshold}"
-                )
-            }
-            (Some(Verdict::Fails), _, Some(constraint)) => format!(
-                "FAILS constraint {}: bound {} against {}, confidence {confidence}",
-                constraint.name,
-                bound_text(constraint.lower_bound),
-                bound_text(constraint.threshold)
-            ),
-            _ => format!("BOUND {bound}, confidence {confidence}"),
-        }
+        .headline()
     }
 
     /// Where data would help, a sentence or two for each region.
@@ -249,34 +209,6 @@ impl Answer {
             )
         };
         self.explanation.iter().flat_map(|e| &e.regions).map(region).collect()
-    }
-}
-
-/// A bound in words; one that is no number is −∞.
-pub(super) fn bound_text(bound: Option<f64>) -> String {
-    result_number(bound.unwrap_or(f64::NEG_INFINITY))
-}
-
-impl Verdict {
-    /// Whether the bound and those of all constraints reach what was asked; none where nothing was.
-    pub fn of(evaluation: &Evaluation, threshold: Option<f64>) -> Option<Self> {
-        let reached = threshold.map(|threshold| evaluation.meets(threshold));
-        let each = evaluation.constraints.iter().filter_map(|c| c.met).chain(reached);
-        each.reduce(|all, one| all && one).map(Verdict::from)
-    }
-
-    /// The word for it, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Meets => "meets",
-            Verdict::Fails => "fails",
-        }
-    }
-}
-
-impl From<bool> for Verdict {
-    fn from(met: bool) -> Self {
-        if met { Verdict::Meets } else { Verdict::Fails }
     }
 }
 

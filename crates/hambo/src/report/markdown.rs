@@ -1,8 +1,9 @@
 //! Answers in Markdown, for the page of a build or a pull request.
 
-use super::answer::{Answer, Verdict, bound_text};
+use super::answer::Answer;
 use super::ranking::Ranking;
 use super::text::{escape_markdown, number, result_number};
+use super::verdict::{Verdict, bound_text};
 
 /// A summary in Markdown.
 pub fn markdown(answer: &Answer) -> String {

@@ -12,11 +12,13 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verdict;
 
-pub use answer::{Answer, Explanation, Verdict};
+pub use answer::{Answer, Explanation};
 pub use html::{html, ranking_html};
 pub use markdown::{markdown, ranking_markdown};
 pub use ranking::{RankedPolicy, Ranking, warnings_of_several};
 pub use setup::{DataSummary, EntryNames, ModelSummary, RunSettings, SCHEMA, Setup};
 pub use terminal::{ranking_terminal, table, terminal};
 pub use text::number;
+pub use verdict::Verdict;

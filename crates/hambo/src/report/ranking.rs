@@ -1,8 +1,8 @@
 //! Everything that is told of several policies.
 
-use super::answer::{Verdict, bound_text};
 use super::setup::{Setup, policy_digest};
 use super::text::{number, percent, result_number};
+use super::verdict::{Verdict, bound_text};
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::SetReport;

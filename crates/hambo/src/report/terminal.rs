@@ -1,9 +1,10 @@
 //! Answers as they are printed in a terminal: tables, notes, and the headline last, where the log of a build ends.
 
-use super::answer::{Answer, Verdict};
+use super::answer::Answer;
 use super::ranking::Ranking;
 use super::setup::Setup;
 use super::text::number;
+use super::verdict::Verdict;
 use crate::confidence::theory::TheoryReport;
 use crate::evaluate::Method;
 use std::fmt::{Display, Formatter};

@@ -46,7 +46,7 @@ impl Bnn {
             true => Adam::cosine(config.learning_rate, config.steps),
             false => Adam::constant(config.learning_rate),
         };
-        let mut optimiser = Optimizer::new(device, adam, parameters);
+        let mut optimizer = Optimizer::new(device, adam, parameters);
         let mut trace = PassBuffers::new(device, &self.ensemble.shape, config.batch);
         let mut gradient = device.zeros(parameters);
         let mut losses: Buffer<f64> = device.zeros(members);
@@ -57,7 +57,7 @@ impl Bnn {
             saved.read(|arrays| {
                 restore_parts(
                     device,
-                    kept_parts(&mut self.ensemble, &mut best, &mut optimiser),
+                    kept_parts(&mut self.ensemble, &mut best, &mut optimizer),
                     arrays,
                 )?;
                 self.report.validation_nll = arrays.get_exactly("validation_nll", members)?;
@@ -65,7 +65,7 @@ impl Bnn {
                 (self.report.steps, last_improvement) = (steps[0], steps[1]);
                 Ok(())
             })?;
-            optimiser.set_steps(device, self.report.steps);
+            optimizer.set_steps(device, self.report.steps);
         }
         let fast = &device.fast();
         let mut done = self.report.steps;
@@ -77,7 +77,7 @@ impl Bnn {
             let steps = config.check_every.min(config.steps - done);
             batches.prepare(device, stream, done, steps);
             fast.repeat(steps as usize, || {
-                batches.draw(fast, stream, optimiser.counter());
+                batches.draw(fast, stream, optimizer.counter());
                 let [inputs, targets] = &batches.now;
                 let input = Input::Shared(inputs);
                 self.ensemble.forward(fast, input, &mut trace);
@@ -85,7 +85,7 @@ impl Bnn {
                 let d_output = Some((d_output, weight));
                 fast.gaussian_nll(&self.head, output, targets, d_output, &mut losses);
                 self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
-                optimiser.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
+                optimizer.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
             });
             done += steps;
             self.report.steps = done;
@@ -113,7 +113,7 @@ impl Bnn {
                 let mut arrays = Arrays::default();
                 store_parts(
                     device,
-                    kept_parts(&mut self.ensemble, &mut best, &mut optimiser),
+                    kept_parts(&mut self.ensemble, &mut best, &mut optimizer),
                     &mut arrays,
                 )?;
                 arrays.put("validation_nll", &self.report.validation_nll);
@@ -164,9 +164,9 @@ impl Bnn {
 fn kept_parts<'b>(
     ensemble: &'b mut Ensemble,
     best: &'b mut Buffer,
-    optimiser: &'b mut Optimizer,
+    optimizer: &'b mut Optimizer,
 ) -> [(&'static str, &'b mut Buffer); 4] {
-    let [mean, square] = optimiser.moments();
+    let [mean, square] = optimizer.moments();
     [("params", &mut ensemble.params), ("best", best), ("adam.mean", mean), ("adam.square", square)]
 }
 

@@ -124,7 +124,7 @@ pub struct GpReport {
     pub learned_on: Option<usize>,
     /// ln p(y | x) of all rows conditioned on, summed over dimensions.
     pub log_likelihood: f64,
-    /// Largest jitter that a factorisation needed.
+    /// Largest jitter that a factorization needed.
     pub jitter: f64,
     /// Rows conditioned on.
     pub rows: usize,

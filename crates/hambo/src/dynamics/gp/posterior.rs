@@ -24,7 +24,7 @@ pub struct Posterior {
     pub kernel: Kernel,
     /// σ², the noise of the targets.
     pub noise_variance: f64,
-    /// What was added to the diagonal besides, so that the factorisation succeeds.
+    /// What was added to the diagonal besides, so that the factorization succeeds.
     pub jitter: f64,
     /// ln p(y | x), summed over the outputs.
     pub log_likelihood: f64,

@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// A column's solution does not depend on its neighbours, to the last bit: work can be cut anywhere.
+    /// A column's solution does not depend on its neighbors, to the last bit: work can be cut anywhere.
     #[test]
     fn columns_are_solved_alone_as_together() {
         let mut generator = Stream::new(2).generator();

@@ -3,7 +3,7 @@
 //! A posterior of some of the data is a posterior: its deviation is nowhere smaller than that of all data, and the
 //! rows are chosen by their inputs alone, so that its confidence sets hold as if the rest had never been logged. What
 //! inducing points save besides they pay for with deviations that may be too small. Rows are taken farthest-first
-//! (Gonzalez 1985): every row of the data has one nearby, also where the behaviour seldom went. That takes
+//! (Gonzalez 1985): every row of the data has one nearby, also where the behavior seldom went. That takes
 //! rows × subset distances and no more memory than the data.
 
 use rayon::prelude::*;

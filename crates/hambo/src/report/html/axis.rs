@@ -9,7 +9,7 @@ pub(super) struct Row {
     pub label: String,
     /// Numbers beside it, as HTML.
     pub figures: String,
-    /// Class for its colours.
+    /// Class for its colors.
     pub class: &'static str,
     /// The point; none: not a finite number.
     pub value: Option<f64>,

@@ -8,7 +8,7 @@ mod ranking;
 mod repeat;
 mod theory;
 mod trust;
-mod verdict;
+mod lead;
 mod why;
 
 use super::answer::Answer;
@@ -26,10 +26,10 @@ const UPLOT_LICENSE: &str = include_str!("LICENSE.uplot");
 /// The page of an answer.
 pub fn html(answer: &Answer) -> String {
     let sections = [
-        verdict::verdict(answer),
-        verdict::warnings(&answer.warnings),
-        verdict::estimates(answer),
-        verdict::constraints(answer),
+        lead::verdict(answer),
+        lead::warnings(&answer.warnings),
+        lead::estimates(answer),
+        lead::constraints(answer),
         why::trajectories(answer),
         why::pessimism(answer),
         why::help(answer),
@@ -48,7 +48,7 @@ pub fn html(answer: &Answer) -> String {
 pub fn ranking_html(ranking: &Ranking) -> String {
     let sections = [
         ranking::policies(ranking),
-        verdict::warnings(&ranking.warnings),
+        lead::warnings(&ranking.warnings),
         ranking::scores(ranking),
         repeat::repeat_ranking(ranking),
     ];

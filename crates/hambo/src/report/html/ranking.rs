@@ -1,11 +1,11 @@
 //! Several policies.
 
 use super::axis::{Axis, Row};
-use super::verdict::threshold_line;
+use super::lead::threshold_line;
 use super::{finite, section, two_sided};
-use crate::report::answer::{Verdict, bound_text};
 use crate::report::ranking::Ranking;
 use crate::report::text::{escape, number, percent, result_number};
+use crate::report::verdict::{Verdict, bound_text};
 
 /// Policies on one axis, the best bound first.
 pub(super) fn policies(ranking: &Ranking) -> String {

@@ -3,8 +3,9 @@
 use super::axis::{Axis, Line, Row};
 use super::{finite, section, two_sided};
 use crate::evaluate::Method;
-use crate::report::answer::{Answer, Verdict, bound_text};
+use crate::report::answer::Answer;
 use crate::report::text::{escape, number, percent, result_number};
+use crate::report::verdict::{Verdict, bound_text};
 
 /// What is to be decided, in plain words.
 pub(super) fn verdict(answer: &Answer) -> String {
@@ -38,7 +39,7 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
         (true, false) => format!(
             "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
              <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
-             (confidence {confidence}, under the assumptions that <a href=\"#trust\">are checked below</a>).</p>"
+             (confidence {confidence}, under the assumptions <a href=\"#trust\">below</a>).</p>"
         ),
     }
 }
@@ -48,9 +49,15 @@ fn threshold(answer: &Answer) -> String {
     let Some(threshold) = answer.setup.threshold.filter(|_| answer.is_conservative()) else {
         return String::new();
     };
-    let met = answer.finite_bound().is_some_and(|bound| bound >= threshold);
-    let told = if met { "reaches" } else { "does not reach" };
-    format!("<p>The bound {told} the <b>{}</b> that was asked for.</p>", number(threshold))
+    let reached = answer.finite_bound().is_some_and(|bound| bound >= threshold);
+    let told = match (answer.meets(threshold), reached) {
+        (true, _) => "The bound reaches",
+        (false, true) => {
+            "The search for the adversary had not converged: nothing shows that the bound reaches"
+        }
+        (false, false) => "The bound does not reach",
+    };
+    format!("<p>{told} the <b>{}</b> that was asked for.</p>", number(threshold))
 }
 
 /// What a simulator says, and whether the bound holds.
