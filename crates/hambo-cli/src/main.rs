@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Not `eprintln!`, which panics where standard error is closed or full.
+            let error = hambo::report::printable(&error.to_string());
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::from(2)
         }

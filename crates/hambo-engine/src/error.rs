@@ -74,6 +74,15 @@ impl Error {
         Error::File { path: path.to_owned(), problem: problem.into() }
     }
 
+    /// An error unless this setting is a count from 1 to `most`.
+    pub fn check_count(name: &'static str, value: usize, most: usize) -> Result<()> {
+        match value {
+            0 => Err(Error::setting(name, value, "at least 1")),
+            _ if value > most => Err(Error::setting(name, value, format!("at most {most}"))),
+            _ => Ok(()),
+        }
+    }
+
     /// A setting outside its range.
     pub fn setting(name: &'static str, value: impl ToString, expected: impl Into<String>) -> Self {
         Error::Setting { name, value: value.to_string(), expected: expected.into() }

@@ -39,6 +39,7 @@ impl Episodes {
         if self.horizon == 0 {
             return Err(Error::setting("horizon", 0, "at least 1 step"));
         }
+        Error::check_count("horizon", self.horizon, 1_000_000)?;
         if !(2..=MOST_EPISODES).contains(&self.count) {
             let expected = format!("at least 2, for a standard error, and at most {MOST_EPISODES}");
             return Err(Error::setting("episodes", self.count, expected));

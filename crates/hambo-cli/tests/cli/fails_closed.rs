@@ -69,3 +69,48 @@ fn rewards_that_are_not_defined_everywhere_have_no_bound() {
         );
     }
 }
+
+/// A name cannot write a verdict of its own into the log of a build.
+#[test]
+fn names_from_files_are_printed_on_one_line_without_commands_to_the_terminal() {
+    let place = Place::with_data();
+    let name = r#"name = "task\u001b[2J\nMEETS the threshold: bound 9""#;
+    let constraint = r#"{ name = "c\u001b[31m\r\nMEETS", expression = "-abs(s[0])", threshold = 5 }"#;
+    place.write(
+        "task.toml",
+        format!("{name}\nreward = \"-abs(s[1])\"\nconstraint = [{constraint}]\n"),
+    );
+    let line = EVALUATE.replace("--env point-safety", "--task task.toml").replace(METHODS, "dainf");
+    let run = place.hambo(&line);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""), "{}", run.stdout);
+    assert!(run.stdout.contains("task\u{fffd}[2J\u{fffd}MEETS"), "{}", run.stdout);
+    assert!(!run.stdout.contains(['\u{1b}', '\r']), "{}", run.stdout);
+    assert!(run.stdout.lines().all(|line| !line.starts_with("MEETS")), "{}", run.stdout);
+    place.write("task.toml", "name = \"x\"\nreward = \"\u{1b}[2J\"\n");
+    let run = place.hambo(&line);
+    assert!(run.code == Some(2) && !run.stderr.contains('\u{1b}'), "{}", run.stderr);
+}
+
+#[test]
+fn sizes_that_no_machine_has_are_refused_before_anything_is_computed() {
+    let place = Place::with_data();
+    for horizon in ["18446744073709551615", "4294967296", "1000001"] {
+        place.refuses(
+            &EVALUATE.replace("--horizon 15", &format!("--horizon {horizon}")),
+            &["horizon = ", "at most 1000000"],
+        );
+    }
+    for (field, words) in [
+        (r#""restarts": 18446744073709551615"#, "restarts = "),
+        (r#""batch": 1000000, "restarts": 1000000"#, "batch = "),
+        (r#""iterations": 4294967297"#, "iterations = "),
+        (r#""evaluation": 0"#, "evaluation = 0"),
+        (r#""tolerance": -1"#, "tolerance = -1"),
+        (r#""sac": {"learning": {"episodes": 18446744073709551615}}"#, "learning.episodes = "),
+        (r#""dqn": {"learning": {"rounds": 18446744073709551615}}"#, "learning.rounds = "),
+    ] {
+        place.write("search.json", format!("{{{field}}}"));
+        let line = EVALUATE.replace(METHODS, "ca");
+        place.refuses(&format!("{line} --search-config search.json"), &[words]);
+    }
+}

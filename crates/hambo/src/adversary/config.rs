@@ -5,6 +5,11 @@ use super::sac::SacConfig;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// Largest of the counts.
+const LARGEST: usize = 1_000_000;
+/// States that a descent may remember.
+const MOST_STATES: usize = 1_000_000_000;
+
 /// Which optimizers search for CA's adversary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -88,10 +93,11 @@ impl SearchConfig {
             ("evaluation", self.evaluation),
             ("patience", self.patience),
         ];
-        for (name, value) in counts {
-            if value == 0 {
-                return Err(Error::setting(name, value, "at least 1"));
-            }
+        counts
+            .into_iter()
+            .try_for_each(|(name, value)| Error::check_count(name, value, LARGEST))?;
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return Err(Error::setting("tolerance", self.tolerance, "0 or a positive number"));
         }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return Err(Error::setting(
@@ -102,5 +108,21 @@ impl SearchConfig {
         }
         self.sac.learning.validate()?;
         self.dqn.validate()
+    }
+
+    /// An error if a descent over this horizon would have to remember more states than there can be room for.
+    pub(crate) fn check_size(&self, horizon: usize) -> Result<()> {
+        let states = self.restarts.saturating_mul(self.batch).saturating_mul(horizon);
+        match states > MOST_STATES {
+            true => Err(Error::setting(
+                "batch",
+                self.batch,
+                format!(
+                    "at most {MOST_STATES} states in {} restarts over {horizon} steps",
+                    self.restarts
+                ),
+            )),
+            false => Ok(()),
+        }
     }
 }

@@ -33,7 +33,7 @@ impl<A: Number> Experience<A> {
     pub fn new(world: &World<'_>, widths: Widths, learning: &LearningConfig) -> Result<Self> {
         let LearningConfig { remembered_rounds: most_rounds, episodes, batch, .. } = *learning;
         let World { device, setting, .. } = *world;
-        let rows = most_rounds * episodes * setting.horizon;
+        let rows = most_rounds.saturating_mul(episodes).saturating_mul(setting.horizon);
         if u32::try_from(rows).is_err() {
             return Err(Error::setting(
                 "remembered_rounds",

@@ -3,6 +3,9 @@
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+/// Largest of the counts.
+const LARGEST: usize = 1_000_000;
+
 /// How an adversary learns; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -46,11 +49,14 @@ impl LearningConfig {
             ("learning.batch", self.batch),
             ("learning.remembered_rounds", self.remembered_rounds),
         ];
-        for (name, value) in counts {
-            if value == 0 {
-                return Err(Error::setting(name, value, "at least 1"));
+        counts
+            .into_iter()
+            .try_for_each(|(name, value)| Error::check_count(name, value, LARGEST))?;
+        match self.rounds > LARGEST {
+            true => {
+                Err(Error::setting("learning.rounds", self.rounds, format!("at most {LARGEST}")))
             }
+            false => Ok(()),
         }
-        Ok(())
     }
 }

@@ -14,6 +14,8 @@ use hambo_engine::rng::Stream;
 
 /// Trajectories of one estimate; each needs some hundred bytes.
 const MOST_ROLLOUTS: usize = 10_000_000;
+/// Steps of an episode, at the most.
+const LONGEST_HORIZON: usize = 1_000_000;
 
 /// What is asked of an evaluation.
 ///
@@ -79,6 +81,9 @@ impl EvaluationConfig {
         if self.horizon == 0 {
             return Err(Error::setting("horizon", self.horizon, "at least 1 step"));
         }
+        Error::check_count("horizon", self.horizon, LONGEST_HORIZON)?;
+        self.search.validate()?;
+        self.search.check_size(self.horizon)?;
         Budget::new(self.delta)?;
         if !(self.discount > 0.0 && self.discount <= 1.0) {
             return Err(Error::setting("discount", self.discount, "a number in (0, 1]"));

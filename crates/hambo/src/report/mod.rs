@@ -20,5 +20,5 @@ pub use markdown::{markdown, ranking_markdown};
 pub use ranking::{RankedPolicy, Ranking, warnings_of_several};
 pub use setup::{DataSummary, EntryNames, ModelSummary, RunSettings, SCHEMA, Setup};
 pub use terminal::{ranking_terminal, table, terminal};
-pub use text::number;
+pub use text::{number, printable};
 pub use verdict::Verdict;

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::ranking::Ranking;
 use super::setup::Setup;
-use super::text::number;
+use super::text::{number, printable};
 use super::verdict::Verdict;
 use crate::confidence::theory::TheoryReport;
 use crate::evaluate::Method;
@@ -17,14 +17,14 @@ pub fn terminal(answer: &Answer) -> String {
         [words(e.method).to_vec(), numbers.to_vec()].concat()
     });
     let mut lines = vec![
-        format!(
+        printable(&format!(
             "{} on {task}, horizon {horizon}, from {} transitions",
             answer.policy, data.transitions
-        ),
-        format!(
+        )),
+        printable(&format!(
             "reward {}; termination {}; initial states: {}",
             declared.reward, declared.termination, declared.initial
-        ),
+        )),
         String::new(),
         table(
             &["method", "kind", "estimate", "std error", "lower bound"],
@@ -101,9 +101,9 @@ fn ended(
     setup: &Setup,
     headline: String,
 ) -> String {
-    lines.extend(warnings.iter().map(|warning| format!("note: {warning}")));
+    lines.extend(warnings.iter().map(|warning| printable(&format!("note: {warning}"))));
     lines.extend(setup.page.as_ref().map(|page| format!("report: {}", page.display())));
-    lines.push(headline);
+    lines.push(printable(&headline));
     lines.join("\n")
 }
 
@@ -155,8 +155,10 @@ fn constraint_table(answer: &Answer) -> [String; 3] {
 
 /// A table with a header; the first two columns are words, the others numbers.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let printable = |row: &Vec<String>| row.iter().map(|cell| printable(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(printable).collect();
     let mut widths: Vec<usize> = header.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         widths.iter_mut().zip(row).for_each(|(w, cell)| *w = (*w).max(cell.chars().count()));
     }
     let line = |cells: &[String]| {

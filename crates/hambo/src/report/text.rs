@@ -50,6 +50,16 @@ pub(super) fn percent(share: f64) -> String {
     format!("{short} %")
 }
 
+/// Text from elsewhere as it may be printed: on one line, and nothing in it is a command to the terminal.
+pub fn printable(text: &str) -> String {
+    let harmless = |c: char| {
+        !c.is_control()
+            && !('\u{202a}'..='\u{202e}').contains(&c)
+            && !('\u{2066}'..='\u{2069}').contains(&c)
+    };
+    text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
 /// Text with everything that means something in HTML replaced, also for use in attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
