@@ -45,13 +45,15 @@ pub fn publish<A: Serialize + Display>(
     let (result, markdown) = (json!(answer), (formats.markdown)(answer));
     if let Some(folder) = &prepared.out {
         prepared.bars.check()?;
-        let mut files = evaluator.model().files(evaluator.device(), folder.path())?;
+        // The first file gets its name last: where there is a result, there is all that belongs to it.
         let told = [
             ("result.json", format!("{result:#}\n")),
             ("report.html", (formats.html)(answer)),
             ("summary.md", markdown.clone()),
         ];
-        files.extend(told.map(|(name, text)| (folder.path().join(name), text.into_bytes())));
+        let file = |(name, text): (&str, String)| (folder.path().join(name), text.into_bytes());
+        let mut files: Vec<_> = told.map(file).into();
+        files.extend(evaluator.model().files(evaluator.device(), folder.path())?);
         folder.write(&files)?;
     }
     prepared.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
@@ -87,8 +89,8 @@ pub struct Bars {
 
 impl Bars {
     /// With a log in this folder.
-    pub fn logging(folder: Option<&Folder>) -> Self {
-        Bars { log: folder.map(|folder| Log::new(folder.path())), ..Bars::default() }
+    pub fn logging(folder: Option<&Folder>, resumed: bool) -> Self {
+        Bars { log: folder.map(|folder| Log::new(folder.path(), resumed)), ..Bars::default() }
     }
 
     /// An error if the log could not be written.

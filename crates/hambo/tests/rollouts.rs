@@ -209,6 +209,10 @@ fn a_diverged_rollout_is_worth_nothing_and_never_nan() {
             let mean = mean_return(&r);
             assert_eq!((mean.value, mean.std_error), (f64::NEG_INFINITY, f64::INFINITY));
         }
+        // What ends an episode may be undefined, too: that is no end that keeps what was earned.
+        let undefined = task("1", Some("log(-1 - s[0]^2)"), 1.0);
+        let r = roll(&model, &undefined, "1", propagation, (10, 1.0), &[1.0, 0.0]);
+        assert_eq!((r.values[0], r.diverged[0]), (f32::NEG_INFINITY, true));
         // Infinite actions are limited as others are.
         let limited = task("1", None, 1.0);
         let r = roll(&model, &limited, "1e38", propagation, (10, 1.0), &[1e38, 0.0]);

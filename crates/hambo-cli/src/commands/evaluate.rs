@@ -17,8 +17,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
             Error::setting("policy", several, "one policy; `hambo rank` takes several").into()
         );
     }
-    let prepared = Prepared::new(arguments, arguments.out.is_some())?;
-    let (evaluator, policy) = (prepared.evaluator()?, &prepared.policies[0]);
+    let (prepared, inputs) = Prepared::new(arguments, arguments.out.is_some())?;
+    let (evaluator, policy) = (prepared.evaluator(inputs)?, &prepared.policies[0]);
     let mut answer = evaluator.evaluate(policy)?;
     answer.truth = prepared.truths()?.pop();
     if arguments.curves {

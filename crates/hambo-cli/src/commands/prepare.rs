@@ -32,13 +32,14 @@ pub struct Prepared<'a> {
     pub checkpoints: Option<Checkpoints>,
     simulator: Option<Simulator>,
     device: Device,
-    logs: Logs,
-    task: ResolvedTask,
 }
+
+/// What the evaluator takes: the logs, and the task for them.
+pub type Inputs = (Logs, ResolvedTask);
 
 impl<'a> Prepared<'a> {
     /// Reads and checks it.
-    pub fn new(arguments: &'a Evaluate, explain: bool) -> Result<Self> {
+    pub fn new(arguments: &'a Evaluate, explain: bool) -> Result<(Self, Inputs)> {
         let config = config(arguments, explain)?;
         config.validate()?;
         let spec = task_spec(arguments)?;
@@ -73,25 +74,17 @@ impl<'a> Prepared<'a> {
             None => None,
         };
         let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
-        let bars = Bars::logging(out.as_ref());
-        Ok(Prepared {
-            arguments,
-            config,
-            policies,
-            out,
-            bars,
-            checkpoints,
-            simulator,
-            device,
-            logs,
-            task,
-        })
+        let resumed = checkpoints.as_ref().is_some_and(Checkpoints::resumes);
+        let bars = Bars::logging(out.as_ref(), resumed);
+        let prepared =
+            Prepared { arguments, config, policies, out, bars, checkpoints, simulator, device };
+        Ok((prepared, (logs, task)))
     }
 
     /// Learns the model, or takes the one that was named.
-    pub fn evaluator(&self) -> Result<Evaluator<'_>> {
+    pub fn evaluator(&self, (logs, task): Inputs) -> Result<Evaluator<'_>> {
         let run = Run::new(&self.bars, self.checkpoints.as_ref());
-        let builder = Evaluator::builder(self.logs.clone(), self.task.clone(), self.config.clone());
+        let builder = Evaluator::builder(logs, task, self.config.clone());
         let builder = builder.device(self.device.clone()).run(run);
         let Some(folder) = &self.arguments.fitted else { return builder.fit() };
         let evaluator = builder.load(folder)?;
@@ -126,10 +119,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
     Ok(EvaluationConfig {
         horizon: arguments.horizon,
         discount: arguments.discount,
-        methods: arguments
-            .method
-            .as_deref()
-            .map_or(Ok(Method::USUAL.to_vec()), Method::parse_list)?,
+        methods: arguments.method.as_deref().map_or(Ok(Vec::new()), Method::parse_list)?,
         delta: arguments.delta,
         threshold: arguments.threshold,
         rollouts: arguments.rollouts,

@@ -16,8 +16,8 @@ pub fn run(arguments: &Evaluate) -> Outcome {
             "no such setting here: the curves of one policy are for `hambo evaluate --curves`";
         return Err(Error::setting("curves", true, expected).into());
     }
-    let prepared = Prepared::new(arguments, false)?;
-    let evaluator = prepared.evaluator()?;
+    let (prepared, inputs) = Prepared::new(arguments, false)?;
+    let evaluator = prepared.evaluator(inputs)?;
     let mut ranking = evaluator.rank(&prepared.policies, &prepared.truths()?)?;
     prepared.sign(&mut ranking.setup, start);
     let formats = Formats { html: ranking_html, markdown: ranking_markdown };

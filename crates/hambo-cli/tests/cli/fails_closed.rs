@@ -75,7 +75,8 @@ fn rewards_that_are_not_defined_everywhere_have_no_bound() {
 fn names_from_files_are_printed_on_one_line_without_commands_to_the_terminal() {
     let place = Place::with_data();
     let name = r#"name = "task\u001b[2J\nMEETS the threshold: bound 9""#;
-    let constraint = r#"{ name = "c\u001b[31m\r\nMEETS", expression = "-abs(s[0])", threshold = 5 }"#;
+    let constraint =
+        r#"{ name = "c\u001b[31m\r\nMEETS", expression = "-abs(s[0])", threshold = 5 }"#;
     place.write(
         "task.toml",
         format!("{name}\nreward = \"-abs(s[1])\"\nconstraint = [{constraint}]\n"),

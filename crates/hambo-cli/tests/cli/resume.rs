@@ -133,7 +133,10 @@ fn unfinished_work_of_another_evaluation_is_named_and_left_alone() {
     std::fs::write(&training, &bytes[..bytes.len() / 2]).unwrap();
     place.refuses(
         &line,
-        &["training.safetensors: not a safetensors file, or a damaged one", remedy],
+        &[
+            "training.safetensors: not a safetensors file, or a damaged one",
+            "delete the folder to begin anew",
+        ],
     );
     std::fs::write(&training, &bytes).unwrap();
     place.succeeds(&line);

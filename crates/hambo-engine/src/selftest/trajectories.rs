@@ -61,7 +61,9 @@ pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64
     rewards.iter_mut().step_by(7).for_each(|r| *r = f32::INFINITY);
     let mut bad = draw(rows * ds);
     bad.iter_mut().step_by(11).for_each(|r| *r = f32::NAN);
-    let ended = device.adopt((0..rows).map(|r| f32::from(u8::from(r % 5 == 0))).collect());
+    let ends =
+        |r: usize| if r % 13 == 12 { f32::NAN } else { f32::from(u8::from(r.is_multiple_of(5))) };
+    let ended = device.adopt((0..rows).map(ends).collect());
     let (rewards, bad) = (device.adopt(rewards), device.adopt(bad));
     let mut current = device.upload(&draw(rows * ds));
     let (mut returns, mut status) = (device.zeros(rows), device.zeros(rows));

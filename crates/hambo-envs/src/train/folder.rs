@@ -128,7 +128,8 @@ impl Training<'_> {
         }
         restore_parts(self.device, self.sac.parts(), &arrays)?;
         for (name, part) in self.sac.parts() {
-            if !self.device.download_or_nan(part).iter().all(|x| x.is_finite()) {
+            let values = self.device.download(part).map_err(|e| e.to_string())?;
+            if !values.iter().all(|x| x.is_finite()) {
                 return Err(format!("`{name}` holds numbers that are not finite"));
             }
         }

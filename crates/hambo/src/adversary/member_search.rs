@@ -32,7 +32,9 @@ pub(crate) fn search_members(
         })?,
         None => {
             let neutral = search.measure(Propagation::DrawEveryStep)?[0];
-            let mut report = SearchReport::new(neutral, f64::INFINITY);
+            // Drawn particles are choices, too: where they leave the finite numbers, so does the worst choice.
+            let lowest = if neutral.is_finite() { f64::INFINITY } else { f64::NEG_INFINITY };
+            let mut report = SearchReport::new(neutral, lowest);
             for (member, value) in search.measure(Propagation::EachMember)?.into_iter().enumerate()
             {
                 if report.compare(FoundBy::Constant, member, value) {

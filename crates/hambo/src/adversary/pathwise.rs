@@ -103,9 +103,11 @@ impl<'a> Pathwise<'a> {
         Ok(returns)
     }
 
-    /// Whether no restart could move in the last step: all gradients vanished, or overflowed and were dropped.
+    /// Whether a restart could not move in the last step: its gradient vanished, or overflowed and was dropped.
     pub fn stands_still(&self) -> Result<bool> {
-        Ok(self.world.device.download(&self.gradient)?.iter().all(|&g| g == 0.0))
+        let gradient = self.world.device.download(&self.gradient)?;
+        let each = gradient.len() * self.starts / self.running.len();
+        Ok(gradient.chunks_exact(each).any(|restart| restart.iter().all(|&g| g == 0.0)))
     }
 
     /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.

@@ -22,7 +22,7 @@ pub(super) struct Search<'a> {
     pub config: &'a SearchConfig,
     pub stream: Stream,
     starts: Vec<f32>,
-    /// Where it tells of its run, and the name by which it is kept.
+    /// Who watches it, where it is saved, and by which name.
     pub run: &'a Run<'a>,
     name: &'a str,
 }

@@ -309,7 +309,9 @@ impl<'a> SegmentReplay<'a> {
             };
             adjoint.back(self.world, &step, &mut d_next);
             let worst = device.download(&adjoint.d_shifts)?;
-            signs[t] = worst.iter().map(|&d| if d == 0.0 { 0.0 } else { -d.signum() }).collect();
+            // A derivative that overflowed says nothing: a shift of NaN would seem to lose everything.
+            let known = |d: &f32| d.is_finite() && *d != 0.0;
+            signs[t] = worst.iter().map(|d| if known(d) { -d.signum() } else { 0.0 }).collect();
             device.still_running(&status[t], &mut adjoint.d_s);
             std::mem::swap(&mut adjoint.d_s, &mut d_next);
         }

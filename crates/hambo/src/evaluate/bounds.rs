@@ -1,13 +1,11 @@
 //! What every method says of one reward.
 
 use super::budget::Budget;
-use super::config::EvaluationConfig;
 use super::estimate::{Estimate, Method, adversarial, dainf, neutral};
 use super::problem::Problem;
 use super::warning::{self, Warning};
 use crate::adversary::{SearchReport, search_members, search_shifts};
 use crate::confidence::{SetReport, confidence_set};
-use crate::dynamics::Dynamics;
 use crate::explain::reliability::{Distributions, Reliability, reliability};
 use crate::explain::trace::{Followed, Trace, trace};
 use crate::policy::Policy;
@@ -41,16 +39,15 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub fn warnings(
-        &self,
-        model: &dyn Dynamics,
-        config: &EvaluationConfig,
-        budget: Budget,
-    ) -> Vec<Warning> {
+    pub fn warnings(&self, problem: &Problem<'_>, budget: Budget) -> Vec<Warning> {
+        let Problem { device, model, config, .. } = *problem;
         let mut warnings = warning::of_estimates(model, &self.estimates);
         warnings.extend(self.set.iter().flat_map(|set| warning::of_set(set, budget)));
         let asked = config.search.optimizers;
-        warnings.extend(self.search.as_ref().and_then(|search| warning::of_search(search, asked)));
+        let has_gradient = model.pass(device, 1).is_some();
+        warnings.extend(
+            self.search.as_ref().and_then(|search| warning::of_search(search, asked, has_gradient)),
+        );
         warnings
     }
 }
@@ -102,15 +99,10 @@ pub(super) fn bound(
         Some(returns) => Ok::<_, Error>(returns.clone()),
         None => Ok(each_member.insert(roll("particles", Propagation::EachMember)?).clone()),
     };
-    let mut bounds = Bounds {
-        estimates: Vec::with_capacity(config.methods.len()),
-        set: None,
-        search: None,
-        search_members: None,
-        why: None,
-    };
+    let mut bounds =
+        Bounds { estimates: Vec::new(), set: None, search: None, search_members: None, why: None };
     let mut explanation = Explanation { wanted: explain, returns: Vec::new(), adversary: None };
-    for &method in &config.methods {
+    for method in config.methods_for(model) {
         let estimate = match method {
             Method::Ca => {
                 let name = format!("{index}-search-ca");

@@ -31,7 +31,7 @@ pub struct EvaluationConfig {
     pub horizon: usize,
     /// Discount factor of rewards, γ.
     pub discount: f64,
-    /// The methods; the bound of the first is the one that counts.
+    /// The methods; the bound of the first is the one that counts. Empty: the [usual ones](Method::USUAL) that the model has.
     pub methods: Vec<Method>,
     /// The probability with which the bounds may fail, δ.
     pub delta: f64,
@@ -60,7 +60,7 @@ impl Default for EvaluationConfig {
         EvaluationConfig {
             horizon: 200,
             discount: 1.0,
-            methods: Method::USUAL.to_vec(),
+            methods: Vec::new(),
             delta: 0.05,
             threshold: None,
             rollouts: 10_000,
@@ -102,9 +102,6 @@ impl EvaluationConfig {
                 format!("at most {MOST_ROLLOUTS}"),
             ));
         }
-        if self.methods.is_empty() {
-            return Err(Error::setting("method", "", "at least one method"));
-        }
         if let Some(threshold) = self.threshold {
             if !threshold.is_finite() {
                 return Err(Error::setting("threshold", threshold, "a finite number"));
@@ -141,9 +138,19 @@ impl EvaluationConfig {
         self.model.fit(device, data, self.seed, run)
     }
 
+    /// The methods for this model: those asked for, or the usual ones that it has. "All" are all that it has.
+    pub fn methods_for(&self, model: &dyn Dynamics) -> Vec<Method> {
+        let (methods, by_name) = match self.methods.as_slice() {
+            [] => (Method::USUAL.to_vec(), false),
+            methods => (methods.to_vec(), methods != Method::ALL),
+        };
+        let has = |method: &Method| by_name || model.has_particles() || !method.needs_particles();
+        methods.into_iter().filter(has).collect()
+    }
+
     /// An error if a method needs particles and the model has none.
     pub(super) fn check_model(&self, model: &dyn Dynamics) -> Result<()> {
-        match self.methods.iter().find(|method| method.needs_particles()) {
+        match self.methods_for(model).iter().find(|method| method.needs_particles()) {
             Some(method) if !model.has_particles() => {
                 let names =
                     Method::ALL.into_iter().filter(|m| !m.needs_particles()).map(Method::name);

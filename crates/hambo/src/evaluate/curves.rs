@@ -54,6 +54,8 @@ pub(super) struct Through<'a> {
     pub beta: Option<f64>,
     /// The failure probability of a bound.
     pub delta_each: f64,
+    /// Whether the model was fitted with the settings at hand, so that one of fewer data is of the same kind.
+    pub fitted: bool,
 }
 
 /// The curves; none where there is no conservative method.
@@ -67,11 +69,11 @@ pub(super) fn curves(
     let evaluate = |config: &EvaluationConfig, run: &Run<'_>| {
         Problem { config, constraints: &[], ..*problem }.evaluate(policy, run)
     };
-    let Some(method) = question.methods.iter().copied().find(|m| m.is_conservative()) else {
+    let methods = question.methods_for(problem.model);
+    let Some(method) = methods.iter().copied().find(|m| m.is_conservative()) else {
         return Ok(None);
     };
-    let neutral =
-        question.methods.iter().copied().find(|m| !m.is_conservative()).unwrap_or(Method::Ds);
+    let neutral = methods.iter().copied().find(|m| !m.is_conservative()).unwrap_or(Method::Ds);
     let asked = EvaluationConfig {
         methods: vec![method, neutral],
         rollouts: question.rollouts.min(ROLLOUTS),
@@ -127,10 +129,13 @@ pub(super) fn curves(
     let mut sizes = vec![point(data.len() as f64, through.estimates)];
     let mut order: Vec<usize> = (0..data.episodes().len()).collect();
     Stream::new(question.seed).child("curves").generator().shuffle(&mut order);
+    if !through.fitted {
+        notes.push("there is no curve over data: the model was not fitted in this run".to_owned());
+    }
     for part in PARTS {
         let episodes = (part * order.len() as f64).round() as usize;
         tell("data");
-        if episodes == 0 {
+        if episodes == 0 || !through.fitted {
             continue;
         }
         let less = data.of_episodes(&order[..episodes])?;

@@ -109,7 +109,7 @@ impl Problem<'_> {
         if !model.on_device(device) {
             warnings.push(Warning::ModelOnHost { device: device.name() });
         }
-        warnings.extend(bounds.warnings(model, config, budget));
+        warnings.extend(bounds.warnings(self, budget));
         let mut constraint_bounds = Vec::with_capacity(constraints.len());
         // The set is of the dynamics: what one reward asks for, others may need where the log does not show it.
         let least_beta = match (config.beta, &bounds.set) {
@@ -119,7 +119,7 @@ impl Problem<'_> {
         for (i, Constraint { task, threshold }) in constraints.iter().enumerate() {
             let reward = Reward { task, index: i + 1, least_beta, budget };
             let bounds = bound(self, &reward, policy, false, run)?;
-            let own = bounds.warnings(model, config, budget).into_iter();
+            let own = bounds.warnings(self, budget).into_iter();
             warnings.extend(own.map(|warning| warning.about(&task.name)));
             constraint_bounds.push(constraint_bound(task, *threshold, bounds));
         }

@@ -2,7 +2,6 @@
 
 use super::config::EvaluationConfig;
 use super::curves::{Curves, Through, curves};
-use super::estimate::Method;
 use super::problem::Problem;
 use super::truth::Truth;
 use crate::data::Logs;
@@ -67,6 +66,8 @@ pub struct Evaluator<'a> {
     run: Run<'a>,
     start: Instant,
     model: Box<dyn Dynamics>,
+    /// Whether the model was fitted here, with the settings at hand.
+    fitted: bool,
 }
 
 /// An [`Evaluator`] that has no model yet.
@@ -120,6 +121,7 @@ impl<'a> Evaluator<'a> {
             estimates: &answer.estimates,
             beta: answer.confidence_set.as_ref().and_then(|set| set.beta),
             delta_each: answer.delta_each,
+            fitted: self.fitted,
         };
         curves(&self.problem(), policy, &through, &self.run)
     }
@@ -169,7 +171,7 @@ impl<'a> EvaluatorBuilder<'a> {
         let device = self.prepare()?;
         let fitted = self.config.fit_model(&device, &self.logs.transitions, &self.run);
         let model = fitted.map_err(|e| self.logs.name_file(e))?;
-        Ok(self.with(device, model))
+        Ok(self.with(device, model, true))
     }
 
     /// Takes the model that an earlier run left in a folder.
@@ -183,18 +185,22 @@ impl<'a> EvaluatorBuilder<'a> {
             let problem = "this model was fitted for other angles, or without the reward that is to be learned: fit anew";
             return Err(Error::file(folder, problem));
         }
-        Ok(self.with(device, model))
+        Ok(self.with(device, model, false))
     }
 
     /// Uses a model you supply, which must have been fitted on these logs and live on the device.
     pub fn model(mut self, model: Box<dyn Dynamics>) -> Result<Evaluator<'a>> {
         let device = self.prepare()?;
-        Ok(self.with(device, model))
+        Ok(self.with(device, model, false))
     }
 
     /// Checks what was asked, and adds what the task needs of the model.
     fn prepare(&mut self) -> Result<Device> {
         self.config.validate()?;
+        let tasks = self.task.constraints.iter().map(|c| &c.task).chain([&self.task.task]);
+        for task in tasks {
+            task.check_data(&self.logs.transitions).map_err(|e| self.logs.name_file(e))?;
+        }
         if self.task.constraints.iter().any(|c| c.threshold.is_some()) {
             self.config.check_threshold_method()?;
         }
@@ -202,15 +208,8 @@ impl<'a> EvaluatorBuilder<'a> {
         self.device.take().map_or_else(|| Device::cpu(None), Ok)
     }
 
-    fn with(mut self, device: Device, model: Box<dyn Dynamics>) -> Evaluator<'a> {
-        // Methods that nobody chose one by one are those that the model can answer.
-        let methods = &mut self.config.methods;
-        if !model.has_particles()
-            && [&Method::USUAL[..], &Method::ALL].contains(&methods.as_slice())
-        {
-            methods.retain(|method| !method.needs_particles());
-        }
+    fn with(self, device: Device, model: Box<dyn Dynamics>, fitted: bool) -> Evaluator<'a> {
         let EvaluatorBuilder { logs, task, config, run, start, .. } = self;
-        Evaluator { logs, task, config, device, run, start, model }
+        Evaluator { logs, task, config, device, run, start, model, fitted }
     }
 }

@@ -82,6 +82,8 @@ pub enum Warning {
     NotConverged(Method),
     /// Returns that change in steps alone.
     SearchedBySac,
+    /// A dynamics model without a gradient.
+    ModelWithoutGradient,
     /// The same, for the size of the set.
     UnmeasuredSet,
     /// Too few episodes to size the set.
@@ -185,6 +187,10 @@ impl fmt::Display for Warning {
                 "ca: returns change in steps alone (by the reward, or by what ends an episode), so that there is no gradient \
                  to descend along: the adversary was searched for by SAC, which takes longer and may find less; in a reward a \
                  slope helps, such as clamp((x - 7) / 0.1, 0, 1) in place of x > 7",
+            ),
+            Warning::ModelWithoutGradient => f.write_str(
+                "ca: the dynamics model has no gradient to descend along: the adversary was searched for by SAC, which takes \
+                 longer and may find less",
             ),
             Warning::UnmeasuredSet => f.write_str(
                 "ca: without a gradient the confidence set cannot be measured on trajectories: β is 1 as in the paper, or the \
@@ -297,8 +303,13 @@ pub(super) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
 }
 
 /// Of the search for CA's adversary: that it was not the one asked for.
-pub(super) fn of_search(report: &SearchReport, asked: Optimizers) -> Option<Warning> {
-    (asked != Optimizers::Sac && report.by_sac_alone()).then_some(Warning::SearchedBySac)
+pub(super) fn of_search(
+    report: &SearchReport,
+    asked: Optimizers,
+    has_gradient: bool,
+) -> Option<Warning> {
+    let why = if has_gradient { Warning::SearchedBySac } else { Warning::ModelWithoutGradient };
+    (asked != Optimizers::Sac && report.by_sac_alone()).then_some(why)
 }
 
 /// Of a confidence set: what it was measured on.

@@ -137,6 +137,7 @@ pub fn coverage(
         column(&chosen, c).into_iter().filter(|a| !(*a >= low && *a <= high)).count() as f64 / n
     };
     let log_density = policy.log_densities(device, &states, &logged);
+    device.check()?; // a device that failed on the way leaves no densities, as a deterministic policy does
     Ok(Coverage {
         states: queried.len(),
         pairs: compared.len(),

@@ -43,6 +43,8 @@ pub struct Policy {
     state_dim: usize,
     action_dim: usize,
     kind: Kind,
+    /// Whether it was read from a file, which `spec` names.
+    from_file: bool,
     /// Whether its actions are sampled from its own distribution.
     sampling: bool,
     /// Standard deviation of the Gaussian noise on top of its actions.
@@ -93,7 +95,7 @@ impl Policy {
         let read = |e| Error::io(path, "read", e);
         let file = std::fs::File::open(path).map_err(read)?;
         std::io::Read::read_to_end(&mut std::io::Read::take(file, 9), &mut start).map_err(read)?;
-        match &start[..] {
+        let policy = match &start[..] {
             [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
             [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
             [_, _, _, _, _, _, _, 0, b'{'] => {
@@ -104,7 +106,8 @@ impl Policy {
                 onnx::read(spec, path, &std::fs::read(path).map_err(read)?)
             }
             _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
-        }
+        };
+        Ok(Policy { from_file: true, ..policy? })
     }
 
     /// Writes a network as a safetensors file of format `hambo-policy/1`, which [`Policy::read`] reads.
@@ -196,7 +199,8 @@ impl Policy {
     }
 
     fn new(spec: &str, state_dim: usize, action_dim: usize, kind: Kind) -> Self {
-        Policy { spec: spec.to_owned(), state_dim, action_dim, kind, sampling: false, noise: 0.0 }
+        let spec = spec.to_owned();
+        Policy { spec, state_dim, action_dim, kind, from_file: false, sampling: false, noise: 0.0 }
     }
 
     /// The same policy with actions sampled from its own distribution instead of their mean.
@@ -225,6 +229,11 @@ impl Policy {
     /// Whether it has a distribution of actions to sample from, see [`Policy::sampling`].
     pub fn has_distribution(&self) -> bool {
         matches!(&self.kind, Kind::Mlp(mlp) if mlp.action_std.is_some())
+    }
+
+    /// Whether it was read from a file, which its specification names.
+    pub(crate) fn is_from_file(&self) -> bool {
+        self.from_file
     }
 
     /// Whether its actions are sampled from its own distribution.

@@ -1,7 +1,7 @@
 //! Everything that is told of one policy.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{brief, percent, result_number};
+use super::text::{brief, number, percent};
 use super::verdict::{Found, Verdict, bound_text};
 use crate::Result;
 use crate::adversary::SearchReport;
@@ -105,7 +105,7 @@ impl Answer {
         let notes = setup.notes.iter().cloned().map(Warning::Note);
         let mut answer = Answer {
             policy: policy.spec.clone(),
-            policy_sha256: policy_digest(&policy.spec)?,
+            policy_sha256: policy_digest(policy)?,
             lower_bound: evaluation.lower_bound(),
             delta_each: evaluation.delta_each,
             verdict: Verdict::of(&evaluation, setup.threshold),
@@ -199,7 +199,7 @@ impl Answer {
                 "Log data where {}. Not knowing what happens there costs {} of the return ({} of the loss), though only {} of \
                  the steps are there. {} of the logged transitions ({}) are; the model knows {} least, {} times worse than usual.",
                 sides.join(" and "),
-                result_number(region.loss),
+                number(region.loss),
                 percent(region.share),
                 percent(region.visits),
                 region.logged,

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::ranking::Ranking;
-use super::text::{escape_markdown, number, result_number};
+use super::text::{escape_markdown, number};
 use super::verdict::{Verdict, bound_text};
 
 /// A summary in Markdown.
@@ -27,12 +27,12 @@ pub fn markdown(answer: &Answer) -> String {
             true => ("conservative", bound_text(estimate.lower_bound)),
             false => ("neutral", "–".to_owned()),
         };
-        let [value, error] = [estimate.value, estimate.std_error].map(result_number);
+        let [value, error] = [estimate.value, estimate.std_error].map(number);
         lines
             .push(format!("| {} | {kind} | {value} | {error} | {bound} |", estimate.method.name()));
     }
     if let Some(truth) = answer.finite_truth() {
-        let (value, error) = (number(truth.value), result_number(truth.std_error));
+        let (value, error) = (number(truth.value), number(truth.std_error));
         let text = format!(
             "True return: {value} ± {error}, by simulation of {} episodes.",
             truth.episodes

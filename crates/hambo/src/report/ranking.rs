@@ -1,7 +1,7 @@
 //! Everything that is told of several policies.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{number, percent, result_number};
+use super::text::{number, percent};
 use super::verdict::{Verdict, bound_text};
 use crate::Result;
 use crate::adversary::SearchReport;
@@ -103,10 +103,7 @@ impl Ranking {
         let Some(best) = policies.first() else { return "NO POLICIES".to_owned() };
         let name = &best.name;
         if let Some(first) = best.first().filter(|first| !first.method.is_conservative()) {
-            return format!(
-                "NO BOUND: highest neutral estimate: {name}, {}",
-                result_number(first.value)
-            );
+            return format!("NO BOUND: highest neutral estimate: {name}, {}", number(first.value));
         }
         let confidence = percent(1.0 - self.setup.delta);
         let bound = best.bound_text();
@@ -133,7 +130,7 @@ impl RankedPolicy {
         Ok(RankedPolicy {
             policy: policies[index].spec.clone(),
             name: names[index].clone(),
-            policy_sha256: policy_digest(&policies[index].spec)?,
+            policy_sha256: policy_digest(&policies[index])?,
             lower_bound: evaluation.lower_bound(),
             verdict: Verdict::of(&evaluation, threshold),
             truth,

@@ -176,9 +176,9 @@ impl EntryNames {
 }
 
 /// The SHA-256 of a policy's file, and of the normalizer beside it; none for a built-in one.
-pub(super) fn policy_digest(spec: &str) -> Result<Option<String>> {
-    let path = Path::new(spec);
-    if !path.is_file() {
+pub(super) fn policy_digest(policy: &Policy) -> Result<Option<String>> {
+    let path = Path::new(&policy.spec);
+    if !policy.is_from_file() {
         return Ok(None);
     }
     let normalizer = path.with_file_name("vecnormalize.pkl");

@@ -1,6 +1,6 @@
 //! The verdict, and how it is worded.
 
-use super::text::{number, percent, result_number};
+use super::text::{number, percent};
 use crate::evaluate::{ConstraintBound, Estimate, Evaluation};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub enum Verdict {
 
 /// A bound in words; one that is no number is −∞.
 pub(super) fn bound_text(bound: Option<f64>) -> String {
-    result_number(bound.unwrap_or(f64::NEG_INFINITY))
+    number(bound.unwrap_or(f64::NEG_INFINITY))
 }
 
 impl Verdict {
@@ -59,7 +59,7 @@ impl Found<'_> {
         let first = self.first;
         let confidence = percent(1.0 - self.delta_each);
         if !first.method.is_conservative() {
-            let (method, value) = (first.method.name(), result_number(first.value));
+            let (method, value) = (first.method.name(), number(first.value));
             return format!(
                 "NO BOUND: {method} is a neutral estimate, {value}, and may be too high"
             );

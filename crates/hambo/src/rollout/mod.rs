@@ -1,7 +1,7 @@
 //! Trajectories of a policy in a learned model, many at a time.
 //!
 //! All methods of one run start from the same states and use the same noise (common random numbers), so
-//! that differences between them are differences of the models, not of noise_stream.
+//! that differences between them are differences of the models, not of luck.
 
 mod choice;
 mod hallucination;
@@ -105,7 +105,7 @@ impl Propagation<'_> {
     }
 }
 
-/// Trajectories under kind: way, all buffers on the device.
+/// Trajectories under way, all buffers on the device.
 pub(crate) struct Rollout<'a> {
     pub world: &'a World<'a>,
     propagation: Propagation<'a>,

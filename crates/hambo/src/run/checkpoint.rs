@@ -3,114 +3,19 @@
 //! Randomness is a function of (stream, counter), so that work which is taken up goes on with the same bits as work that
 //! was never interrupted.
 
+use super::arrays::Problem;
 use crate::{Error, Result};
 use hambo_engine::backend::{Buffer, Device};
-use hambo_engine::files::{with_sorted_header, write_together};
-use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
-use std::collections::{BTreeMap, HashMap};
+use hambo_engine::files::write_together;
+use safetensors::tensor::SafeTensors;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Named arrays of numbers, as they lie in a safetensors file.
-#[derive(Debug, Default, PartialEq)]
-pub struct Arrays(BTreeMap<String, (Dtype, Vec<u8>)>);
-
-/// Numbers that an array may hold.
-pub trait Element: Copy {
-    /// What the file calls them.
-    const DTYPE: Dtype;
-    /// Little-endian bytes, as many as the number has.
-    fn write(self, bytes: &mut Vec<u8>);
-    /// The same back.
-    fn read(bytes: &[u8]) -> Self;
-}
-
-macro_rules! element {
-    ($number:ty, $dtype:ident) => {
-        impl Element for $number {
-            const DTYPE: Dtype = Dtype::$dtype;
-
-            fn write(self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_le_bytes());
-            }
-
-            fn read(bytes: &[u8]) -> Self {
-                let mut own = [0; size_of::<$number>()];
-                own.copy_from_slice(bytes);
-                <$number>::from_le_bytes(own)
-            }
-        }
-    };
-}
-
-element!(f32, F32);
-element!(f64, F64);
-element!(u32, U32);
-
-/// What is wrong with arrays that were read.
-type Problem = String;
-
-impl Arrays {
-    /// Adds an array.
-    pub fn put<T: Element>(&mut self, name: &str, values: &[T]) {
-        let mut bytes = Vec::with_capacity(size_of_val(values));
-        values.iter().for_each(|value| value.write(&mut bytes));
-        self.0.insert(name.to_owned(), (T::DTYPE, bytes));
-    }
-
-    /// An array of any length.
-    pub fn get<T: Element>(&self, name: &str) -> std::result::Result<Vec<T>, Problem> {
-        let Some((dtype, bytes)) = self.0.get(name) else {
-            return Err(format!("`{name}` is missing"));
-        };
-        if *dtype != T::DTYPE {
-            return Err(format!("`{name}` is {dtype:?}: expected {:?}", T::DTYPE));
-        }
-        Ok(bytes.chunks_exact(size_of::<T>()).map(T::read).collect())
-    }
-
-    /// An array of this length.
-    pub fn get_exactly<T: Element>(
-        &self,
-        name: &str,
-        len: usize,
-    ) -> std::result::Result<Vec<T>, Problem> {
-        let values = self.get(name)?;
-        match values.len() == len {
-            true => Ok(values),
-            false => Err(format!("`{name}` has {} numbers: expected {len}", values.len())),
-        }
-    }
-
-    /// The bytes of a safetensors file with this header.
-    pub fn to_file(&self, header: &[(&str, &str)]) -> std::result::Result<Vec<u8>, Problem> {
-        let header: HashMap<String, String> =
-            header.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let views = self.0.iter().map(|(name, (dtype, bytes))| {
-            let len = 8 * bytes.len() / dtype.bitsize();
-            Ok((name, TensorView::new(*dtype, vec![len], bytes)?))
-        });
-        let views: std::result::Result<Vec<_>, SafeTensorError> = views.collect();
-        let file = views.and_then(|views| safetensors::serialize(views, Some(header)));
-        file.map(with_sorted_header).map_err(|e| e.to_string())
-    }
-
-    /// Arrays and header of a safetensors file, which is not trusted.
-    pub fn from_file(
-        bytes: &[u8],
-    ) -> std::result::Result<(Self, HashMap<String, String>), Problem> {
-        let damaged = |e: SafeTensorError| format!("not a safetensors file, or a damaged one: {e}");
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
-        let header = metadata.metadata().clone().unwrap_or_default();
-        let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
-        let arrays =
-            tensors.iter().map(|(name, t)| (name.to_owned(), (t.dtype(), t.data().to_vec())));
-        Ok((Arrays(arrays.collect()), header))
-    }
-}
+pub use super::arrays::{Arrays, Element};
 
 const FORMAT: &str = "hambo-unfinished/1";
 const IDENTITY: &str = "identity.json";
@@ -137,7 +42,7 @@ pub struct Saved {
 impl Saved {
     /// Whether there is an array of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.arrays.0.contains_key(name)
+        self.arrays.has(name)
     }
 
     /// What `read` makes of it; errors name the file.
@@ -146,7 +51,7 @@ impl Saved {
         read: impl FnOnce(&Arrays) -> std::result::Result<T, Problem>,
     ) -> Result<T> {
         read(&self.arrays)
-            .map_err(|problem| Error::file(&self.path, format!("{problem}; {REMEDY}")))
+            .map_err(|problem| Error::file(&self.path, format!("{problem}; {DAMAGED}")))
     }
 }
 
@@ -171,7 +76,10 @@ impl Checkpoints {
             Ok(bytes) => {
                 let there: BTreeMap<String, String> =
                     serde_json::from_slice(&bytes).map_err(|e| {
-                        Error::file(&path, format!("does not say what work this is: {e}; {REMEDY}"))
+                        Error::file(
+                            &path,
+                            format!("does not say what work this is: {e}; {DAMAGED}"),
+                        )
                     })?;
                 match difference(&there, &identity) {
                     Some(difference) => {
@@ -226,7 +134,7 @@ impl Checkpoints {
             }
             Err(e) => return Err(Error::io(&path, "read", e)),
         };
-        let problem = |problem: Problem| Error::file(&path, format!("{problem}; {REMEDY}"));
+        let problem = |problem: Problem| Error::file(&path, format!("{problem}; {DAMAGED}"));
         let (arrays, header) = Arrays::from_file(&bytes).map_err(problem)?;
         if header.get("format").map(String::as_str) != Some(FORMAT)
             || header.get("work") != Some(&self.digest())
@@ -236,7 +144,12 @@ impl Checkpoints {
         Ok(Some(Saved { arrays, path }))
     }
 
-    /// Removes what was saved: the work is done.
+    /// Whether there is something to go on from.
+    pub fn resumes(&self) -> bool {
+        self.last.lock().is_ok_and(|last| last.made)
+    }
+
+    /// Removes what was saved, and nothing else: the work is done.
     pub fn finish(&self) -> Result<()> {
         if !self.last.lock().is_ok_and(|last| last.made) {
             return Ok(());
@@ -244,7 +157,7 @@ impl Checkpoints {
         let problem = |e| Error::io(&self.folder, "remove unfinished work that is done now", e);
         for entry in fs::read_dir(&self.folder).map_err(problem)? {
             let path = entry.map_err(problem)?.path();
-            if path.extension().is_some_and(|kind| kind == "safetensors" || kind == "tmp") {
+            if self.is_own(&path) || is_temporary(&path) {
                 fs::remove_file(&path).map_err(problem)?;
             }
         }
@@ -252,6 +165,15 @@ impl Checkpoints {
         fs::remove_file(self.folder.join(IDENTITY)).map_err(problem)?;
         let _ = fs::remove_dir(&self.folder); // stays where somebody else put a file there
         Ok(())
+    }
+
+    /// Whether a file says that it is a part of this work.
+    fn is_own(&self, path: &Path) -> bool {
+        let named = path.extension().is_some_and(|kind| kind == "safetensors");
+        let plain = path.symlink_metadata().is_ok_and(|there| there.is_file());
+        let Some(bytes) = fs::read(path).ok().filter(|_| named && plain) else { return false };
+        let Ok((_, metadata)) = SafeTensors::read_metadata(&bytes) else { return false };
+        metadata.metadata().as_ref().and_then(|header| header.get("work")) == Some(&self.digest())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -264,7 +186,22 @@ impl Checkpoints {
     }
 }
 
+/// What to do about a part that cannot be used.
+const DAMAGED: &str = "delete the folder to begin anew, or name another one";
+/// What to do about the work of somebody else.
 const REMEDY: &str = "Run the same command as before to go on, name another folder, or delete this one to begin anew";
+
+/// Whether a file is what an interrupted write of this library left behind: `NAME.safetensors.PID-COUNT.tmp`.
+fn is_temporary(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((target, suffix)) = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'))
+    else {
+        return false;
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (target.ends_with(".safetensors") || target == IDENTITY)
+        && suffix.split_once('-').is_some_and(|(process, count)| digits(process) && digits(count))
+}
 
 /// The first thing that is not the same, with both values.
 fn difference(there: &BTreeMap<String, String>, here: &BTreeMap<String, String>) -> Option<String> {
@@ -322,6 +259,32 @@ mod tests {
     }
 
     #[test]
+    fn finishing_removes_what_was_saved_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("hambo-finish-{}", std::process::id()));
+        let work = Checkpoints::open(&folder, identity("1"), Duration::ZERO).unwrap();
+        assert!(!work.resumes());
+        work.save("part", &arrays()).unwrap();
+        assert!(work.resumes());
+        fs::write(folder.join("part.safetensors.12-3.tmp"), "ours").unwrap();
+        let own = fs::read(folder.join("part.safetensors")).unwrap();
+        let others =
+            Checkpoints::open(&folder.join("others"), identity("2"), Duration::ZERO).unwrap();
+        others.save("part", &arrays()).unwrap();
+        let theirs = fs::read(folder.join("others/part.safetensors")).unwrap();
+        for (name, bytes) in
+            [("agent.safetensors", &theirs), ("notes.tmp", &own), ("copy.bin", &own)]
+        {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        work.finish().unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["agent.safetensors", "copy.bin", "notes.tmp", "others"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn what_is_saved_comes_back_with_every_bit() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("unfinished");
@@ -346,7 +309,7 @@ mod tests {
         saved.read(check).unwrap();
         let error = saved.read(|a| a.get::<u32>("count")).unwrap_err().to_string();
         assert!(
-            error.contains("part.safetensors: `count` is missing; Run the same command"),
+            error.contains("part.safetensors: `count` is missing; delete the folder to begin anew"),
             "{error}"
         );
         open().finish().unwrap();

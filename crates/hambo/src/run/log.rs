@@ -11,6 +11,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Log {
     folder: PathBuf,
+    /// Whether work goes on that was logged there before.
+    resumed: bool,
     start: Instant,
     state: Mutex<State>,
 }
@@ -24,9 +26,10 @@ enum State {
 }
 
 impl Log {
-    /// A log in this folder, which exists.
-    pub fn new(folder: &Path) -> Self {
-        Log { folder: folder.to_owned(), start: Instant::now(), state: Mutex::new(State::Empty) }
+    /// A log in this folder, which exists. Where work is resumed, what was logged of it stays.
+    pub fn new(folder: &Path, resumed: bool) -> Self {
+        let (folder, start) = (folder.to_owned(), Instant::now());
+        Log { folder, resumed, start, state: Mutex::new(State::Empty) }
     }
 
     /// Writes figures of one step of a stage, at once to the disk.
@@ -47,8 +50,24 @@ impl Log {
         let path = self.folder.join("log.csv");
         let failed = |e| Error::io(&path, "write", e);
         if matches!(state, State::Empty) {
-            let mut csv = File::create(&path).map_err(failed)?;
-            csv.write_all(b"seconds,stage,step,figure,value\n").map_err(failed)?;
+            // Opening a pipe would wait for whoever reads it.
+            let there = path.metadata().ok();
+            if there.as_ref().is_some_and(|there| !there.is_file()) {
+                return Err(Error::file(
+                    &path,
+                    "not a plain file: move it away, or name another folder",
+                ));
+            }
+            let goes_on = self.resumed && there.is_some_and(|there| there.len() > 0);
+            let mut options = File::options();
+            let mut csv = match goes_on {
+                true => options.append(true).open(&path),
+                false => options.write(true).create(true).truncate(true).open(&path),
+            }
+            .map_err(failed)?;
+            if !goes_on {
+                csv.write_all(b"seconds,stage,step,figure,value\n").map_err(failed)?;
+            }
             *state = State::Open(csv, Events::create(&self.folder)?);
         }
         let State::Open(csv, events) = state else { return Ok(()) };
@@ -183,7 +202,7 @@ mod tests {
     fn figures_are_on_the_disk_at_once_and_nothing_before_them() {
         let folder = std::env::temp_dir().join(format!("hambo-logs-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let log = Log::new(&folder);
+        let log = Log::new(&folder, false);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         log.figures("adversary", 5, &[("lowest", -1.5), ("neutral", 2.0)]);
         log.figures("model", 200, &[("loss", 0.25)]);
@@ -200,8 +219,17 @@ mod tests {
         );
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
         log.check().unwrap();
+        // Work that is resumed keeps what was logged before, other work does not.
+        Log::new(&folder, true).figures("model", 400, &[("loss", 0.125)]);
+        let resumed = fs::read_to_string(folder.join("log.csv")).unwrap();
+        assert!(
+            resumed.starts_with(&text) && resumed.ends_with(",model,400,loss,0.125\n"),
+            "{resumed}"
+        );
+        Log::new(&folder, false).figures("model", 1, &[("loss", 1.0)]);
+        assert_eq!(fs::read_to_string(folder.join("log.csv")).unwrap().lines().count(), 2);
         fs::remove_dir_all(&folder).unwrap();
-        let log = Log::new(&folder);
+        let log = Log::new(&folder, false);
         log.figures("model", 1, &[("loss", 1.0)]);
         log.figures("model", 2, &[("loss", 1.0)]);
         assert!(log.check().unwrap_err().to_string().contains("log.csv: cannot write: "));

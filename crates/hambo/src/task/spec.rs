@@ -135,6 +135,7 @@ const NONE: &str = "none";
 impl TaskSpec {
     /// The task for these data. `env` is the task of the environment that supplies what is not specified.
     pub fn resolve(&self, data: &Transitions, env: Option<Task>) -> Result<ResolvedTask> {
+        env.as_ref().map_or(Ok(()), |env| env.check_data(data))?;
         let (ds, da) = (data.state_dim(), data.action_dim());
         let mut angles = self.angles.clone();
         angles.sort_unstable();

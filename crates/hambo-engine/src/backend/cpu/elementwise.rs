@@ -227,14 +227,15 @@ impl Cpu {
                 continue;
             }
             let (sum, next) = (returns[row] + discount * reward, &next[row * ds..][..ds]);
-            if !sum.is_finite() || next.iter().any(|x| !x.is_finite()) {
+            let ended = ended.map_or(0.0, |ended| ended[row]);
+            if ![sum, ended].iter().chain(next).all(|x| x.is_finite()) {
                 status[row] = Status::Diverged as u32;
                 returns[row] = f32::NEG_INFINITY;
                 continue;
             }
             returns[row] = sum;
             states[row * ds..][..ds].copy_from_slice(next);
-            if ended.is_some_and(|e| e[row] != 0.0) {
+            if ended != 0.0 {
                 status[row] = Status::Ended as u32;
             }
         }

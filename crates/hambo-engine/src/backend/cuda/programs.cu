@@ -230,7 +230,7 @@ KERNEL rollout_step(const __grid_constant__ RolloutStep t) {
         (warp ? t.ended : t.rewards)[first + lane] = values[(warp ? t.termination : t.reward).outputs[0]];
     }
     __syncthreads();
-    if (warp < rows) end_step_of_row(t.trajectories, was, own, t.ds, discount, t.rewards[own], t.termination.at && t.ended[own] != 0.0f);
+    if (warp < rows) end_step_of_row(t.trajectories, was, own, t.ds, discount, t.rewards[own], t.termination.at ? t.ended[own] : 0.0f);
     // The last block to come here counts the step: all others have read the time.
     __syncthreads();
     if (threadIdx.x == 0 && atomicInc(t.ticket, gridDim.x - 1) == gridDim.x - 1) *t.time = now + 1;

@@ -1,4 +1,4 @@
-// What several files of kernels use. Each kernel is the one of the same name in compute/cpu, one thread an element or a
+// What several files of kernels use. Each kernel is the one of the same name in backend/cpu, one thread an element or a
 // row; sums are taken in an order that depends on the sizes alone. Files are compiled for themselves, at the same time.
 
 #define HALF_LOG_TAU 0.9189385332f
@@ -194,11 +194,11 @@ __device__ __forceinline__ Progress progress_of(const Trajectories &trajectories
 }
 
 // Ends a step of one row, by a warp.
-__device__ __forceinline__ void end_step_of_row(const Trajectories &trajectories, const Progress &was, u32 row, u32 ds, float discount, float reward, bool ended) {
+__device__ __forceinline__ void end_step_of_row(const Trajectories &trajectories, const Progress &was, u32 row, u32 ds, float discount, float reward, float ended) {
     const u32 lane = threadIdx.x % 32;
     if (was.status != RUNNING) return;
     const float sum = was.sum + discount * reward;
-    bool sound = finite(sum);
+    bool sound = finite(sum) && finite(ended);
     for (u32 c = lane; c < ds; c += 32) sound &= finite(trajectories.next[row * ds + c]);
     sound = __all_sync(0xffffffffu, sound);
     if (sound)
@@ -206,5 +206,5 @@ __device__ __forceinline__ void end_step_of_row(const Trajectories &trajectories
     if (lane) return;
     trajectories.returns[row] = sound ? sum : -INFINITE;
     if (!sound) trajectories.status[row] = DIVERGED;
-    else if (ended) trajectories.status[row] = ENDED;
+    else if (ended != 0.0f) trajectories.status[row] = ENDED;
 }

@@ -59,7 +59,7 @@ KERNEL end_step(u32 rows, u32 ds, const float *discounts, const u32 *step, const
     EACH(i, 32 * rows);
     const u32 row = i / 32;
     const Trajectories trajectories = {states, next, returns, status};
-    end_step_of_row(trajectories, progress_of(trajectories, row), row, ds, discounts[*step], rewards[row], ended && ended[row] != 0.0f);
+    end_step_of_row(trajectories, progress_of(trajectories, row), row, ds, discounts[*step], rewards[row], ended ? ended[row] : 0.0f);
 }
 
 KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {

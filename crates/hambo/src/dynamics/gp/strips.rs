@@ -142,10 +142,8 @@ impl Solve<'_> {
                     let vectors = vectors::<S>(columns - at);
                     // What is known of the block: where it was found or, for the rows below, in the order of its use.
                     let known = match first < end {
-                        true => {
-                            TheoryInputs { rows: &above[block * columns..], stride: columns, at }
-                        }
-                        false => TheoryInputs {
+                        true => SolvedRows { rows: &above[block * columns..], stride: columns, at },
+                        false => SolvedRows {
                             rows: &packed[at * BLOCK..],
                             stride: vectors * S::F64_LANES,
                             at: 0,
@@ -198,7 +196,7 @@ fn pack<S: Simd>(rows: &[f64], columns: usize, packed: &mut [f64]) {
 
 /// Solved rows, `stride` apart, of which the columns from `at` on are used.
 #[derive(Clone, Copy)]
-struct TheoryInputs<'a> {
+struct SolvedRows<'a> {
     rows: &'a [f64],
     stride: usize,
     at: usize,
@@ -212,7 +210,7 @@ type Tile<S, const V: usize> = [[<S as Simd>::f64s; V]; HEIGHT];
 fn lower_tile<S: Simd, const V: usize>(
     simd: S,
     l: &[f64],
-    known: TheoryInputs<'_>,
+    known: SolvedRows<'_>,
     corner: Option<&[f64]>,
     own: &mut [f64],
     columns: usize,

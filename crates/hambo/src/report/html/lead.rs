@@ -4,7 +4,7 @@ use super::axis::{Axis, Line, Row};
 use super::{finite, section, two_sided};
 use crate::evaluate::Method;
 use crate::report::answer::Answer;
-use crate::report::text::{escape, number, percent, result_number};
+use crate::report::text::{escape, number, percent};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// What is to be decided, in plain words.
@@ -36,6 +36,12 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
             "<p>Given only what the logs know, <b>{policy}</b> could do arbitrarily badly on <b>{task}</b>: there is no \
              finite bound.</p>"
         ),
+        (true, false) if answer.first().is_some_and(|first| first.converged == Some(false)) => {
+            format!(
+                "<p>The search for the worst future had not ended: it had found <b>{bound}</b> for <b>{policy}</b> on <b>{task}</b> in \
+             {horizon} {steps}, and a longer one may find less. Nothing is shown yet.</p>"
+            )
+        }
         (true, false) => format!(
             "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
              <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
@@ -73,7 +79,7 @@ fn truth(answer: &Answer) -> String {
     format!(
         "<p>For once the truth is known: {} ± {}, by simulation of {} episodes.{holds}</p>",
         number(truth.value),
-        result_number(truth.std_error),
+        number(truth.std_error),
         truth.episodes
     )
 }
@@ -91,7 +97,7 @@ fn tiles(answer: &Answer, method: &str) -> String {
     }
     if let Some(neutral) = answer.estimates.iter().find(|e| !e.method.is_conservative()) {
         let below = format!("{}, nothing assumed unkind", neutral.method.name());
-        tiles += &tile("neutral estimate", &result_number(neutral.value), &below);
+        tiles += &tile("neutral estimate", &number(neutral.value), &below);
     }
     if let Some(explanation) = answer.explanation.as_ref().filter(|e| e.loss.is_finite()) {
         let below = format!("on {} trajectories", explanation.trajectories);
@@ -139,9 +145,9 @@ pub(super) fn estimates(answer: &Answer) -> String {
             true => format!(
                 "bound <b>{}</b><br><small>estimate {}</small>",
                 bound_text(e.lower_bound),
-                result_number(e.value)
+                number(e.value)
             ),
-            false => format!("<small>estimate</small> {}", result_number(e.value)),
+            false => format!("<small>estimate</small> {}", number(e.value)),
         };
         Row {
             label: format!("<b>{}</b><small>{}</small>", e.method.name(), meaning(e.method)),

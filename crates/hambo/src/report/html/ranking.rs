@@ -4,7 +4,7 @@ use super::axis::{Axis, Row};
 use super::lead::threshold_line;
 use super::{finite, section, two_sided};
 use crate::report::ranking::Ranking;
-use crate::report::text::{escape, number, percent, result_number};
+use crate::report::text::{escape, number, percent};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// Policies on one axis, the best bound first.
@@ -78,9 +78,9 @@ pub(super) fn scores(ranking: &Ranking) -> String {
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                 s.method.name(),
                 s.spearman.map_or("–".to_owned(), |x| format!("{x:.3}")),
-                result_number(s.regret_at_1),
+                number(s.regret_at_1),
                 percent(s.violation_rate),
-                result_number(s.gap)
+                number(s.gap)
             )
         })
         .collect();

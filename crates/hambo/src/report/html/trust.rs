@@ -4,7 +4,7 @@ use super::{finite, plot, section};
 use crate::adversary::SearchReport;
 use crate::confidence::SetReport;
 use crate::report::answer::Answer;
-use crate::report::text::{brief, escape, percent, result_number};
+use crate::report::text::{brief, escape, number, percent};
 
 /// Whether model and adversary can be trusted.
 pub(super) fn trust(answer: &Answer) -> String {
@@ -90,11 +90,7 @@ fn agreement(method: &str, search: &SearchReport) -> String {
         .iter()
         .map(|c| {
             let optimizer = escape(&c.found_by.to_string());
-            format!(
-                "<tr><td>{optimizer} {}</td><td>{}</td></tr>\n",
-                c.index + 1,
-                result_number(c.value)
-            )
+            format!("<tr><td>{optimizer} {}</td><td>{}</td></tr>\n", c.index + 1, number(c.value))
         })
         .collect();
     let converged = match search.converged {
@@ -107,8 +103,8 @@ fn agreement(method: &str, search: &SearchReport) -> String {
         "<details><summary>How far the searches for {method}’s adversary agree</summary>\n<p>{converged} Without an adversary: {}; \
          lowest: {}.</p>\n<div class=\"scroll\"><table><thead><tr><th>search</th><th>lowest return, on fixed seeds</th></tr></thead>\
          <tbody>\n{rows}</tbody></table></div></details>\n",
-        result_number(search.neutral),
-        result_number(search.lowest)
+        number(search.neutral),
+        number(search.lowest)
     )
 }
 

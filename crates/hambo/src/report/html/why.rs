@@ -3,7 +3,7 @@
 use super::{plot, section};
 use crate::explain::trace::{Trace, Worst};
 use crate::report::answer::{Answer, Explanation};
-use crate::report::text::{brief, escape, number, percent, result_number};
+use crate::report::text::{brief, escape, number, percent};
 
 fn trace(answer: &Answer) -> Option<&Trace> {
     answer.why.as_ref()?.trace.as_ref()
@@ -95,9 +95,9 @@ fn worst(answer: &Answer, trace: &Trace) -> String {
             "<tr data-trajectory=\"{i}\" tabindex=\"0\"><td>{}</td><td>{}</td><td>{}</td><td>{steps} \
              <small>({})</small></td></tr>\n",
             start(i),
-            result_number(w.neutral),
-            result_number(w.value),
-            result_number(span.loss),
+            number(w.neutral),
+            number(w.value),
+            number(span.loss),
         )
     };
     let rows: String = trace.worst.iter().enumerate().map(row).collect();
@@ -115,9 +115,9 @@ pub(super) fn pessimism(answer: &Answer) -> String {
     };
     let mut body = format!(
         "<p>Without an adversary these trajectories earn {} on average, with it {}: a loss of <b>{}</b>.</p>\n",
-        result_number(explanation.neutral),
-        result_number(explanation.hallucinated),
-        result_number(explanation.loss)
+        number(explanation.neutral),
+        number(explanation.hallucinated),
+        number(explanation.loss)
     );
     body += &plot(
         "spans",
