@@ -36,7 +36,6 @@ fn proportional(gain: &str) -> Policy {
 }
 
 /// The rollouts of a linear model from `starts`.
-#[allow(clippy::too_many_arguments)]
 fn roll(
     model: &Bnn,
     task: &Task,
