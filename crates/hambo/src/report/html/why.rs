@@ -20,7 +20,7 @@ pub(super) fn trajectories(answer: &Answer) -> String {
         _ => "",
     };
     let mut body = format!(
-        "<p>The same {n} trajectories, with the same starts and the same luck, without an adversary \
+        "<p>The same {n} trajectories, with the same starts and the same noise, without an adversary \
          (<span class=\"key neutral\"></span>) and with the one that was found (<span class=\"key hallucinated\"></span>). \
          {shown} of them are drawn, the five worst among them.</p>\n\
          <div class=\"toggles\"><button type=\"button\" data-toggle=\"neutral\" aria-pressed=\"true\">without adversary</button>\
@@ -38,7 +38,7 @@ pub(super) fn trajectories(answer: &Answer) -> String {
             "plane",
             0,
             &format!(
-                "States in the plane. Grey points are logged states{shaded}. Mark a part to enlarge it, click twice to go back."
+                "States in the plane. Gray points are logged states{shaded}. Mark a part to enlarge it, click twice to go back."
             ),
         );
     }
