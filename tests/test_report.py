@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get i
 FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 FLAGS += "--disable-component-update --disable-sync"
 SCREENSHOTS = ROOT / "target/report-screenshots"
-SMALL = {"hidden": [32, 32], "steps": 300, "check_every": 100, "patience": 300}
+SMALL = {"folds": 1, "activation": "relu", "hidden": [32, 32], "steps": 300, "check_every": 100, "patience": 300}
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_one_step_no_truth_and_numbers_of_any_size(browser, place):
 
 def test_states_of_three_entries_curves_and_truth(browser, place, pendulum_file):
     path, result = evaluate(
-        place, "pendulum", *"--env pendulum --horizon 30 --truth-episodes 50 --curves --method ca,ds".split(),
+        place, "pendulum", *"--env pendulum --horizon 30 --truth-episodes 50 --curves --beta 1 --method ca,ds".split(),
         data=pendulum_file, policy="builtin:swing-up",
     )
     opened = Opened(browser, path)

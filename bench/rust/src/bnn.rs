@@ -46,6 +46,7 @@ impl<'a> Bnn<'a> {
                 kernel: SteinKernel::Rbf { length_scale: 10.0 },
                 prior_temperature: 1e-4,
                 likelihood_scale: 1.0,
+                groups: 1,
             },
             ensemble: Ensemble { params: device.adopt(particles), shape: shape.clone() },
             optimizer: Optimizer::new(device, Adam::constant(1e-3), parameters),

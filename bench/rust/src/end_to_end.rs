@@ -7,6 +7,7 @@ use hambo::evaluate::{EvaluationConfig, Evaluator, Method};
 use hambo::run::{Observer, Run};
 use hambo::task::TaskSpec;
 use hambo::{Device, Policy};
+use hambo_engine::backend::Activation;
 use hambo_envs::EnvName;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -59,6 +60,8 @@ pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value
     let stages = Stages(Mutex::new((start, BTreeMap::new())));
     // The likelihood as it is, as PyTorch's side has it.
     let config = BnnConfig {
+        folds: 1,
+        activation: Some(Activation::Relu),
         steps: work.steps,
         patience: work.steps,
         variance_weight: Some(0.0),

@@ -24,7 +24,13 @@ const HORIZON: usize = 4000;
 pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn Error>> {
     let stream = Stream::new(0);
     let data = data(&stream)?;
-    let config = BnnConfig { steps: 400, variance_weight: Some(0.0), ..Default::default() };
+    let config = BnnConfig {
+        folds: 1,
+        activation: Some(Activation::Relu),
+        steps: 400,
+        variance_weight: Some(0.0),
+        ..Default::default()
+    };
     let model = Bnn::learn(device, &data, &config, 0, &Run::default())?;
     let bounds = [vec![-1.0; ACTION], vec![1.0; ACTION]];
     let shape = Shape::new(1, vec![STATE, 256, 256, ACTION], Activation::Relu)?;
@@ -36,7 +42,13 @@ pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn
     let set = ConfidenceSet::new(&model, 0.5)?;
     let adversary =
         ShiftAdversary::random(device, &model, &set, 1, &[256, 256], stream.child("adversary"))?;
-    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: 1.0 };
+    let setting = Setting {
+        task: &task,
+        policy: &policy,
+        horizon: HORIZON,
+        discount: 1.0,
+        worst_reward: -10.0,
+    };
     let mut rates = Vec::new();
     let (mut spent, mut mean) = (0.0, 0.0);
     while spent < seconds || rates.len() < 2 {

@@ -1,11 +1,19 @@
-//! Files on disk: written whole or not at all, and named by their digest.
+//! Files on disk: written whole or not at all, and known by their digest.
+
+mod lock;
+mod seal;
+#[cfg(test)]
+mod tests;
+
+pub use lock::Lock;
+pub use seal::{NO_SEAL, Seal, seal};
 
 use crate::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,34 +23,101 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// gone and what was at `path` before is untouched. Errors of `write` that name the temporary file are
 /// passed on under the name the user gave. A symbolic link at `path` is followed, not replaced.
 pub fn write_atomically(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let target = match fs::metadata(path) {
-        // Renaming over a device (`--out /dev/null`) would replace the device itself.
-        Ok(found) if !found.is_file() => {
-            return Err(Error::file(
-                path,
-                "cannot write: not a regular file; name a file to create or replace",
-            ));
-        }
-        Ok(_) => fs::canonicalize(path).map_err(|e| Error::io(path, "write", e))?,
-        Err(_) => path.to_owned(),
-    };
-    let temporary = Temporary(temporary_name(&target)?);
-    write(&temporary.0).map_err(|e| renamed(e, &temporary.0, path))?;
-    // Without this a crash after the rename can leave an empty file under the final name.
-    File::open(&temporary.0).and_then(|f| f.sync_all()).map_err(|e| Error::io(path, "write", e))?;
-    fs::rename(&temporary.0, &target).map_err(|e| Error::io(path, "write", e))
+    Staged::new(path, write)?.publish()
 }
 
-/// Writes several files as [`write_atomically`] writes one: no name changes hands before the bytes of all are on
-/// the disk, and the first file gets its name last.
+/// Writes several files of which the first tells that the others are there: it gets its name last, by one rename.
+///
+/// No name changes hands before the bytes of all are on the disk. An older first file is taken away before the others
+/// are replaced, so that it never stands beside newer ones, wherever the writing is interrupted.
 pub fn write_together(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
-    let Some(((path, bytes), others)) = files.split_first() else { return Ok(()) };
-    write_atomically(path, |temporary| {
-        let written = File::create(temporary)
-            .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()));
-        written.map_err(|e| Error::io(temporary, "write", e))?;
-        write_together(others)
-    })
+    let staged = files.iter().map(|(path, bytes)| {
+        Staged::new(path, |temporary| {
+            fs::write(temporary, bytes).map_err(|e| Error::io(temporary, "write", e))
+        })
+    });
+    let staged: Vec<Staged<'_>> = staged.collect::<Result<_>>()?;
+    if let [first, _, ..] = &staged[..] {
+        first.withdraw()?;
+    }
+    staged.iter().rev().try_for_each(Staged::publish)
+}
+
+/// Makes a folder, with those above it, that is still there after a crash.
+pub fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|e| Error::io(path, "make the folder", e))?;
+    sync_folder_of(path)
+}
+
+/// Puts on the disk which files there are in the folder of this one.
+fn sync_folder_of(path: &Path) -> Result<()> {
+    // Not every system opens folders, or those that it may write into.
+    let Ok(opened) = File::open(folder_of(path)) else { return Ok(()) };
+    match opened.sync_all() {
+        Err(e) if !matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
+            Err(Error::io(path, "write", e))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A file whose bytes are on the disk under a temporary name.
+struct Staged<'a> {
+    path: &'a Path,
+    /// What `path` leads to.
+    target: PathBuf,
+    temporary: Temporary,
+}
+
+impl<'a> Staged<'a> {
+    fn new(path: &'a Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let target = match fs::metadata(path) {
+            // Renaming over a device (`--out /dev/null`) would replace the device itself.
+            Ok(found) if !found.is_file() => {
+                return Err(Error::file(
+                    path,
+                    "cannot write: not a regular file; name a file to create or replace",
+                ));
+            }
+            Ok(_) => fs::canonicalize(path).map_err(|e| Error::io(path, "write", e))?,
+            Err(_) => path.to_owned(),
+        };
+        remove_left_overs(&target);
+        let name = temporary_name(&target)?;
+        let file = File::create(&name).map_err(|e| Error::io(path, "write", e))?;
+        let temporary = Temporary { name, file };
+        if cfg!(unix) {
+            // Tells others that it is not left over; elsewhere it would keep `write` out.
+            let _ = temporary.file.try_lock();
+        }
+        write(&temporary.name).map_err(|e| renamed(e, &temporary.name, path))?;
+        // Without this a crash after the rename can leave an empty file under the final name.
+        temporary.file.sync_all().map_err(|e| Error::io(path, "write", e))?;
+        Ok(Staged { path, target, temporary })
+    }
+
+    /// Gives the file its name.
+    fn publish(&self) -> Result<()> {
+        fs::rename(&self.temporary.name, &self.target)
+            .map_err(|e| Error::io(self.path, "write", e))?;
+        sync_folder_of(&self.target)
+    }
+
+    /// Takes an older file of that name away.
+    fn withdraw(&self) -> Result<()> {
+        match fs::remove_file(&self.target) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(Error::io(self.path, "replace", e)),
+            Ok(()) => sync_folder_of(&self.target),
+        }
+    }
 }
 
 /// The bytes of a safetensors file with the keys of its header in order. The library that makes them keeps its metadata
@@ -72,7 +147,7 @@ pub fn sha256(path: &Path) -> Result<String> {
         match file.read(&mut piece) {
             Ok(0) => return Ok(hexadecimal(digest)),
             Ok(n) => digest.update(&piece[..n]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::io(path, "read", e)),
         }
     }
@@ -84,7 +159,7 @@ pub fn sha256_of(bytes: &[u8]) -> String {
 }
 
 /// A SHA-256 of numbers that come bit by bit.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 
 impl Digest {
@@ -93,6 +168,11 @@ impl Digest {
         for values in values.chunks(1 << 14) {
             self.0.update(values.iter().flat_map(|&value| bytes(value)).collect::<Vec<u8>>());
         }
+    }
+
+    /// Adds bytes.
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 
     /// In lower-case hexadecimal.
@@ -106,12 +186,15 @@ fn hexadecimal(digest: Sha256) -> String {
 }
 
 /// A file that is removed when dropped, unless it was renamed away.
-struct Temporary(PathBuf);
+struct Temporary {
+    name: PathBuf,
+    file: File,
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Nothing is there after a successful rename, or where `write` never created it.
-        let _ = fs::remove_file(&self.0);
+        // Nothing is there after a successful rename.
+        let _ = fs::remove_file(&self.name);
     }
 }
 
@@ -127,106 +210,36 @@ fn temporary_name(target: &Path) -> Result<PathBuf> {
     Ok(target.with_file_name(name))
 }
 
+/// Removes what writes to this file left behind that were interrupted: those which nobody has locked.
+fn remove_left_overs(target: &Path) {
+    if cfg!(not(unix)) {
+        return;
+    }
+    let Ok(entries) = fs::read_dir(folder_of(target)) else { return };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let own = |path: &PathBuf| left_over(path).is_some_and(|name| target.ends_with(name));
+    for path in paths.filter(own) {
+        let plain = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        if plain && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The name of the file that an interrupted write left this one of, if it is such a one.
+pub fn left_over(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".tmp")?;
+    let (target, suffix) = name.rsplit_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (process, count) = suffix.split_once('-')?;
+    (digits(process) && digits(count)).then_some(target)
+}
+
 /// `error`, with the temporary name replaced by the one the user knows.
 fn renamed(error: Error, temporary: &Path, path: &Path) -> Error {
     match error {
         Error::Io { path: p, action, source } if p == temporary => Error::io(path, action, source),
         Error::File { path: p, problem } if p == temporary => Error::file(path, problem),
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("hambo-files-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    fn put(text: &'static str) -> impl FnOnce(&Path) -> Result<()> {
-        move |p| fs::write(p, text).map_err(|e| Error::io(p, "write", e))
-    }
-
-    #[test]
-    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
-        let folder = folder("failed");
-        let path = folder.join("out.txt");
-        write_atomically(&path, put("old")).unwrap();
-        let error = write_atomically(&path, |p| {
-            fs::write(p, "half").unwrap();
-            Err(Error::file(p, "the disk is full"))
-        });
-        assert_eq!(error.unwrap_err().to_string(), format!("{}: the disk is full", path.display()));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the temporary file is gone");
-        write_atomically(&path, put("new")).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn files_are_written_together_or_not_at_all() {
-        let folder = folder("together");
-        let files = |text: &str| {
-            let file = |name: &str| (folder.join(name), text.as_bytes().to_vec());
-            vec![file("a"), file("b"), file("c")]
-        };
-        write_together(&files("old")).unwrap();
-        let mut blocked = files("new");
-        blocked.push((folder.join("no such folder").join("d"), Vec::new()));
-        let error = write_together(&blocked).unwrap_err().to_string();
-        assert!(error.contains("no such folder/d: cannot write: "), "{error}");
-        for name in ["a", "b", "c"] {
-            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), "old");
-        }
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "no temporary file is left");
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn errors_name_the_path_that_was_asked_for() {
-        let missing = Path::new("/no/such/folder/out.txt");
-        let error = write_atomically(missing, put("")).unwrap_err().to_string();
-        assert!(error.starts_with("/no/such/folder/out.txt: cannot write: "), "{error}");
-        assert!(
-            write_atomically(Path::new("/"), put(""))
-                .unwrap_err()
-                .to_string()
-                .contains("not a regular file")
-        );
-        let error = sha256(missing).unwrap_err().to_string();
-        assert!(error.starts_with("/no/such/folder/out.txt: cannot read: "), "{error}");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_are_followed_and_devices_left_alone() {
-        let folder = folder("links");
-        let (file, link) = (folder.join("file"), folder.join("link"));
-        fs::write(&file, "old").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_atomically(&link, put("new")).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert!(write_atomically(Path::new("/dev/null"), put("")).is_err());
-        fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn digests_are_those_of_the_standard() {
-        let folder = folder("digest");
-        let path = folder.join("abc");
-        fs::write(&path, "abc").unwrap(); // FIPS 180-2, appendix B.1
-        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256(&path).unwrap(), expected);
-        fs::write(&path, "a".repeat(1_000_000)).unwrap(); // appendix B.3
-        let expected = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
-        assert_eq!(sha256(&path).unwrap(), expected);
-        fs::remove_dir_all(folder).unwrap();
     }
 }

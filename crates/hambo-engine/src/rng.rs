@@ -39,12 +39,20 @@ pub fn normal_pair(a: u32, b: u32) -> [f32; 2] {
     [radius * cos, radius * sin]
 }
 
-/// Numbers below `below`, as every device draws them at that step.
-pub(crate) fn uniform_indices(key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {
+/// Numbers below `below`, as every device draws them at that step, into lists that take turns: each `batch` is of the
+/// next one.
+pub(crate) fn uniform_indices_of_lists(
+    key: [u32; 2],
+    step: u32,
+    below: u32,
+    (lists, batch): (u32, u32),
+    out: &mut [u32],
+) {
     for (block, out) in out.chunks_mut(4).enumerate() {
         let bits = philox([block as u32, step, 0, 3], key);
-        for (o, b) in out.iter_mut().zip(bits) {
-            *o = ((u64::from(b) * u64::from(below)) >> 32) as u32;
+        for (i, (o, b)) in out.iter_mut().zip(bits).enumerate() {
+            let list = (4 * block + i) as u32 / batch % lists;
+            *o = list * below + ((u64::from(b) * u64::from(below)) >> 32) as u32;
         }
     }
 }

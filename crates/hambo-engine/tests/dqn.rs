@@ -111,12 +111,11 @@ fn a_look_ahead_scores_choices_by_where_they_lead() {
     let (all, mut generator) = (options * rows, Stream::new(6).generator());
     let mut normals = |n: usize| (0..n).map(|_| generator.normal() as f32).collect::<Vec<_>>();
     let (rewards, values) = (normals(all), normals(networks * all * options));
-    let ended: Vec<f32> = (0..all).map(|i| f32::from(u8::from(i % 7 == 0))).collect();
+    let ended: Vec<u32> = (0..all as u32).map(|i| if i % 7 == 0 { 1 + i % 3 } else { 0 }).collect();
     let mut scores = device.zeros(all);
-    let buffers = [&rewards, &ended, &values].map(|x| device.upload(x));
-    let [rewards_there, ended_there, values_there] = &buffers;
+    let [rewards_there, values_there] = &[&rewards, &values].map(|x| device.upload(x));
     let (discounts, now) = (device.upload(&[0.9]), device.counter());
-    let there = [rewards_there, ended_there];
+    let there = (rewards_there, &device.upload(&ended));
     device.look_ahead(-0.5, (&discounts, &now), there, values_there, options, &mut scores);
     let scores = device.download(&scores).unwrap();
     for (row, choice) in (0..rows).flat_map(|row| (0..options).map(move |choice| (row, choice))) {
@@ -126,7 +125,7 @@ fn a_look_ahead_scores_choices_by_where_they_lead() {
                 / 2.0
         };
         let value = (0..options).map(mean).fold(f64::NEG_INFINITY, f64::max);
-        let goes_on = 1.0 - f64::from(ended[at]);
+        let goes_on = f64::from(u8::from(ended[at] == 0));
         let expected = -0.5 * f64::from(rewards[at]) + 0.9 * goes_on * value;
         close("score", scores[row * options + choice].into(), expected, 1e-6);
     }

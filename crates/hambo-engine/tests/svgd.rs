@@ -54,6 +54,7 @@ impl Reference {
             kernel,
             prior_temperature: self.number("prior"),
             likelihood_scale: self.number("scale"),
+            groups: 1,
         }
     }
 
@@ -158,7 +159,7 @@ fn the_fused_step_is_the_direction_followed_by_adam() {
         for kernel in
             [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]
         {
-            let svgd = Svgd { kernel, prior_temperature: 0.1, likelihood_scale: 3.0 };
+            let svgd = Svgd { kernel, prior_temperature: 0.1, likelihood_scale: 3.0, groups: 1 };
             let adam = Adam::cosine(0.01, 20);
             let shape = Shape::new(members, vec![n - 1, 1], Activation::Relu).unwrap();
             let start = random(members * n, near, 1);
@@ -198,6 +199,7 @@ fn the_papers_kernel_vanishes_at_the_papers_size() {
         kernel: SteinKernel::Rbf { length_scale: 10.0 },
         prior_temperature: 0.25,
         likelihood_scale: 1.0,
+        groups: 1,
     };
     let mut direction = device.zeros(members * n);
 

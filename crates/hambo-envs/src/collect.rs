@@ -71,7 +71,9 @@ pub fn collect(
         let n = (steps - before).div_ceil(horizon).min(BATCH);
         let log = |episode: usize| {
             let behavior = &behaviors[episode % behaviors.len()];
-            one_episode(device, env, behavior, horizon, Streams::of(stream, episode as u64))
+            // What is beyond the data that are asked for would be cut off.
+            let longest = horizon.min(steps - before);
+            one_episode(device, env, behavior, longest, Streams::of(stream, episode as u64))
         };
         let logged: Result<Vec<Columns>> =
             device.run(|| (episode..episode + n).into_par_iter().map(log).collect());

@@ -122,15 +122,18 @@ fn what_does_not_fit_or_is_damaged_is_refused() {
         900,
         &["replay.bin: 1000 bytes", "counts 400 steps, 14400 bytes"],
     );
-    let mut broken = whole_replay.clone();
-    broken[200 * 36..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
-    fs::write(&replay, &broken).unwrap();
-    refused(
-        &base,
-        EnvName::Pendulum,
-        900,
-        &["replay.bin: transition 200 holds numbers that are not finite"],
-    );
+    // Also one that is no longer remembered.
+    for byte in [0, 200 * 36, 400 * 36 - 1] {
+        let mut broken = whole_replay.clone();
+        broken[byte] ^= 1;
+        fs::write(&replay, &broken).unwrap();
+        refused(
+            &base,
+            EnvName::Pendulum,
+            900,
+            &["replay.bin: damaged: its bytes do not have the SHA-256", "delete the folder"],
+        );
+    }
     fs::write(&replay, &whole_replay).unwrap();
     for n in (0..whole_state.len()).step_by(whole_state.len() / 50) {
         fs::write(&state, &whole_state[..n]).unwrap();
@@ -147,5 +150,52 @@ fn what_does_not_fit_or_is_damaged_is_refused() {
     assert_eq!(lying[place..][..3], *b"400");
     lying[place..][..3].copy_from_slice(b"999");
     fs::write(&state, &lying).unwrap();
+    refused(
+        &base,
+        EnvName::Pendulum,
+        1900,
+        &["training.safetensors: damaged: its bytes do not have the SHA-256 in its header"],
+    );
+    // Somebody who sees to it that the digest is right.
+    let key = b"\"sha256\":\"";
+    let place = lying.windows(key.len()).position(|w| w == key).unwrap() + key.len();
+    lying[place..][..64].fill(b'0');
+    fs::write(&state, hambo_engine::files::seal(lying)).unwrap();
     refused(&base, EnvName::Pendulum, 1900, &["training.safetensors: 125 updates after 999 steps"]);
+}
+
+/// One flipped bit or a page of zeros anywhere in what a training goes on from, or in a policy that it made.
+#[test]
+fn damage_is_seen_wherever_it_is() {
+    let folder = Folder::new("train-flipped");
+    run(&folder.0, 450, 1).unwrap();
+    let damaged = |whole: &[u8], i: usize, byte: usize| {
+        let mut bytes = whole.to_vec();
+        match i % 10 {
+            9 => bytes[byte..(byte + 64).min(whole.len())].fill(0),
+            bit => bytes[byte] ^= 1 << (bit % 8),
+        }
+        bytes
+    };
+    for name in ["training.safetensors", "replay.bin"] {
+        let path = folder.0.join(name);
+        let whole = fs::read(&path).unwrap();
+        for (i, byte) in (0..whole.len()).step_by(whole.len() / 97).enumerate() {
+            let bytes = damaged(&whole, i, byte);
+            if bytes == whole {
+                continue;
+            }
+            fs::write(&path, &bytes).unwrap();
+            let error = run(&folder.0, 450, 1).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("delete the folder"), "{byte}: {error}");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    let path = folder.0.join("final.safetensors");
+    let whole = fs::read(&path).unwrap();
+    for (i, byte) in (0..whole.len()).step_by(whole.len() / 97).enumerate() {
+        fs::write(&path, damaged(&whole, i, byte)).unwrap();
+        let read = hambo::Policy::read(path.to_str().unwrap());
+        assert!(read.is_err() || fs::read(&path).unwrap() == whole, "byte {byte} of the policy");
+    }
 }

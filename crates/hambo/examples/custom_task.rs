@@ -23,6 +23,7 @@ fn main() -> hambo::Result<()> {
             name: "speed".to_owned(),
             expression: "-max(0, abs(s[2]) - 6)".to_owned(),
             threshold: Some(-20.0),
+            worst_reward: None,
         }],
         ..Default::default()
     };

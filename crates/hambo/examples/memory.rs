@@ -7,7 +7,7 @@
 use hambo::data::{Columns, Transitions};
 use hambo::dynamics::{Bnn, BnnConfig};
 use hambo::run::Run;
-use hambo_engine::backend::Device;
+use hambo_engine::backend::{Activation, Device};
 use hambo_engine::rng::Stream;
 use std::error::Error;
 
@@ -33,7 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = (4 * n * (2 * STATE + ACTION + 1)) as f64;
     let before = peak_rss()?;
     let device = Device::cpu(None)?;
-    let config = BnnConfig { steps: 20, check_every: 10, ..Default::default() };
+    let config = BnnConfig {
+        folds: 1,
+        activation: Some(Activation::Relu),
+        steps: 20,
+        check_every: 10,
+        ..Default::default()
+    };
     let model = Bnn::learn(&device, &data, &config, 0, &Run::default())?;
     let peak = peak_rss()?;
     println!(

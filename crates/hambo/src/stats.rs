@@ -86,6 +86,73 @@ pub fn normal_quantile(p: f64) -> f64 {
     if q < 0.0 { -x } else { x }
 }
 
+/// Quantile of Student's t distribution at p ≥ ½ with a positive number of degrees of freedom, to about 10 digits.
+pub fn student_quantile(p: f64, freedom: f64) -> f64 {
+    if freedom > 1e6 {
+        return normal_quantile(p); // the same to five digits, and what follows would lose more
+    }
+    // P(|T| < t) = I_x(½, ν/2) with x = t² / (ν + t²), which rises with x.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..200 {
+        let x = 0.5 * (low + high);
+        let within = incomplete_beta(0.5, 0.5 * freedom, x);
+        *(if within < 2.0 * p - 1.0 { &mut low } else { &mut high }) = x;
+    }
+    (freedom * high / (1.0 - high)).sqrt()
+}
+
+/// The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method).
+fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(b, a, 1.0 - x);
+    }
+    let away_from_0 = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+    let (mut c, mut d) = (1.0, 1.0 / away_from_0(1.0 - (a + b) * x / (a + 1.0)));
+    let mut fraction = d;
+    for m in (1..=400).map(f64::from) {
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let before = fraction;
+        for term in [even, odd] {
+            d = 1.0 / away_from_0(1.0 + term * d);
+            c = away_from_0(1.0 + term / c);
+            fraction *= c * d;
+        }
+        if (fraction / before - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln();
+    front.exp() * fraction / a
+}
+
+/// ln Γ(x) for x > 0: Stirling's series after a shift to x ≥ 10.
+fn ln_gamma(x: f64) -> f64 {
+    let shift: f64 = (0..10).map(|i| (x + f64::from(i)).ln()).sum();
+    let z = x + 10.0;
+    let series = 1.0 / (12.0 * z) - 1.0 / (360.0 * z.powi(3)) + 1.0 / (1260.0 * z.powi(5))
+        - 1.0 / (1680.0 * z.powi(7));
+    (z - 0.5) * z.ln() - z + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - shift
+}
+
+/// An upper confidence limit of a mean at level 1 − δ, from two independent values or more: Student's, with the largest
+/// value counted twice.
+///
+/// Student's limit alone is too low where large values are rare: with 4 % of ones among zeros it fails in 9 % of samples
+/// of 100 at δ = 0.045. The largest counted twice makes that 2 %, and for normal values 2 to 3 % in place of 4.5, at
+/// limits 10 to 30 % further from the mean. What a sample does not contain at all no limit can know.
+pub fn upper_limit(values: &[f64], delta: f64) -> f64 {
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let counted = values.iter().copied().chain([largest]);
+    let n = values.len() as f64;
+    let mean = counted.clone().sum::<f64>() / (n + 1.0);
+    let variance = counted.map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+    mean + student_quantile(1.0 - delta, n - 1.0) * (variance / n).sqrt()
+}
+
 /// Mean and standard error of the mean of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
@@ -135,6 +202,46 @@ mod tests {
                 normal_quantile(p)
             );
         }
+    }
+
+    /// Tabulated values of Student's distribution, and the normal one in the limit.
+    #[test]
+    fn student_quantile_is_the_tabulated_one() {
+        for (p, freedom, t) in [
+            (0.95, 1.0, 6.313_751_514_675),
+            (0.975, 2.0, 4.302_652_729_911),
+            (0.95, 9.0, 1.833_112_932_656),
+            (0.99, 30.0, 2.457_261_542_002),
+            (0.5, 4.0, 0.0),
+            (0.955, 1e9, normal_quantile(0.955)),
+        ] {
+            let found = student_quantile(p, freedom);
+            assert!((found - t).abs() < 1e-7, "{p}, {freedom}: {found} instead of {t}");
+        }
+    }
+
+    /// Share of samples whose upper limit is below the mean, at δ = 0.045.
+    #[test]
+    fn upper_limits_hold_for_skewed_samples_too() {
+        let mut generator = hambo_engine::rng::Stream::new(8).generator();
+        let mut failures = |n: usize, mean: f64, draw: &dyn Fn(f64, f64) -> f64| {
+            let mut below = 0;
+            for _ in 0..4000 {
+                let one = |_| draw(generator.range(0.0, 1.0), generator.normal());
+                let sample: Vec<f64> = (0..n).map(one).collect();
+                below += usize::from(upper_limit(&sample, 0.045) < mean);
+            }
+            below as f64 / 4000.0
+        };
+        for n in [10, 50, 200] {
+            let normal = failures(n, 0.0, &|_, normal| normal);
+            assert!((0.01..0.045).contains(&normal), "{n}: {normal}");
+        }
+        let catastrophes =
+            failures(100, 0.4, &|u, normal| normal + if u < 0.04 { 10.0 } else { 0.0 });
+        assert!(catastrophes < 0.045, "{catastrophes}");
+        let exponential = failures(50, 1.0, &|u, _| -(1.0 - u).ln());
+        assert!(exponential < 0.045, "{exponential}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Dynamics for Gains {
         &self.head
     }
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
-        let (Input::Shared(x) | Input::PerMember(x)) = input;
+        let (x, _) = input.batches(self.members());
         let (x, own) = (device.download_or_nan(x), matches!(input, Input::PerMember(_)));
         let (inputs, targets) = (&self.frame.inputs, &self.frame.targets);
         let mut values = Vec::new();

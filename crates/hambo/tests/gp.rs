@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Folder;
+use common::{Folder, write_description};
 use hambo::data::{Columns, Transitions};
 use hambo::dynamics::gp::{Family, Hyperparameters, Kernel, LikelihoodSearch, Posterior};
 use hambo::dynamics::{Dynamics, Gp, GpConfig, Target, load};
@@ -187,7 +187,8 @@ fn models_survive_the_disk() {
         ("\"action_dim\": 1", "\"action_dim\": 9", "do not fit"),
         ("\"data_rows\": 80", "\"data_rows\": 8", "rows"),
     ] {
-        std::fs::write(&path, text.replace(what, with)).unwrap();
+        let changed = serde_json::from_str(&text.replace(what, with)).unwrap();
+        write_description(&folder.0, changed);
         let error = load(&device, &folder.0).unwrap_err().to_string();
         assert!(error.contains(problem), "{what}: {error}");
     }

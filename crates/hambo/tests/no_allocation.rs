@@ -76,6 +76,8 @@ fn steps_do_not_allocate() {
     for kernel in [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]
     {
         let base = BnnConfig {
+            folds: 1,
+            activation: Some(Activation::Relu),
             kernel,
             hidden: vec![140, 33],
             batch: 300,
@@ -121,6 +123,7 @@ fn steps_do_not_allocate() {
                     policy: &policy,
                     horizon: steps as usize,
                     discount: 1.0,
+                    worst_reward: -10.0,
                 };
                 rollout(
                     &device,
@@ -143,6 +146,7 @@ fn steps_do_not_allocate() {
                     policy: &policy,
                     horizon: steps as usize,
                     discount: 1.0,
+                    worst_reward: -10.0,
                 };
                 rollout(
                     &device,

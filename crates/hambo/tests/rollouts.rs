@@ -17,6 +17,8 @@ use hambo_engine::backend::{Device, SteinKernel};
 use hambo_engine::expression::{Program, Scope};
 use hambo_engine::rng::Stream;
 
+/// What a step pays that follows a state which is no number.
+const WORST: f32 = -10.0;
 /// No noise that could be seen.
 const STILL: f32 = -100.0;
 const ALL: [Propagation; 4] =
@@ -46,7 +48,7 @@ fn roll(
 ) -> Returns {
     let device = Device::cpu(Some(2)).unwrap();
     let policy = proportional(gain);
-    let setting = Setting { task, policy: &policy, horizon, discount };
+    let setting = Setting { task, policy: &policy, horizon, discount, worst_reward: WORST };
     rollout(&device, model, &setting, propagation, starts, Stream::new(1), &Run::default()).unwrap()
 }
 
@@ -191,16 +193,16 @@ fn a_diverged_rollout_is_worth_nothing_and_never_nan() {
     // Members that agree: the square of a disagreement would leave the numbers one step before the state does.
     let model = linear_model(&device, &[1.0, 1.0], -1.0);
     for propagation in ALL {
-        // s = 1, 10³⁰, ∞: whatever the rewards before were, the return is −∞.
+        // s = 1, 10³⁰, ∞: that is out of any range.
         let bounded = task("-1 - abs(s[0]) / (1 + abs(s[0]))", None, f32::INFINITY);
         let r = roll(&model, &bounded, "-1e30", propagation, (10, 1.0), &[1.0, 0.0, 0.0, 0.0]);
-        let per_member = r.values.chunks(2).zip(r.diverged.chunks(2));
-        for (values, diverged) in per_member {
-            assert_eq!((values[0], diverged[0]), (f32::NEG_INFINITY, true));
+        let per_member = r.values.chunks(2).zip(r.left.chunks(2));
+        for (values, left) in per_member {
+            assert_eq!((values[0], left[0]), (-1.5 + 9.0 * WORST, true));
         }
-        // So it is where a reward overflows with the state, is not defined, or adds up to more than a number can hold.
+        // A return is −∞ where a reward overflows, is not defined, or adds up to more than a number can hold.
         let lost =
-            [("-s[0]^2", "-1e30"), ("s[0]^2", "-1e30"), ("log(-1 - s[0]^2)", "1"), ("3e38", "0")];
+            [("-s[0]^4", "-1e12"), ("s[0]^4", "-1e12"), ("log(-1 - s[0]^2)", "1"), ("3e38", "0")];
         for (reward, gain) in lost {
             let task = task(reward, None, f32::INFINITY);
             let r = roll(&model, &task, gain, propagation, (10, 1.0), &[1.0, 0.0]);
@@ -222,8 +224,8 @@ fn a_diverged_rollout_is_worth_nothing_and_never_nan() {
 #[test]
 fn dainf_does_not_lose_a_particle_that_diverged() {
     let returns = |values: &[f32]| {
-        let n = values.len();
-        Returns { values: values.to_vec(), diverged: vec![true; n], far: vec![true; n] }
+        let all = vec![true; values.len()];
+        Returns { values: values.to_vec(), diverged: all.clone(), left: all.clone(), far: all }
     };
     let budget = Budget::new(0.05).unwrap();
     let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, budget);
@@ -326,7 +328,7 @@ fn a_learned_reward_gives_the_closed_form_return() {
 fn divergence_is_reported() {
     let device = Device::cpu(Some(2)).unwrap();
     let model = linear_model(&device, &[1.0, 0.5], -1.0);
-    let task = task("-1 - abs(s[0]) / (1 + abs(s[0]))", None, f32::INFINITY);
+    let task = task("-1 - log(12 - abs(s[0]))", None, f32::INFINITY);
     let question = EvaluationConfig {
         horizon: 10,
         rollouts: 100,
@@ -334,7 +336,7 @@ fn divergence_is_reported() {
         ..Default::default()
     };
     let evaluation =
-        evaluate(&device, &data(), &model, &task, &proportional("-1e30"), &question).unwrap();
+        evaluate(&device, &data(), &model, &task, &proportional("-9"), &question).unwrap();
     for e in &evaluation.estimates {
         let all = if e.method == Method::DaInf { 200 } else { 100 };
         assert_eq!(e.diverged_rollouts, all, "{}", e.method.name());

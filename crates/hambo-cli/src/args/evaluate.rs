@@ -2,6 +2,7 @@
 
 use super::shared::{Acting, Data, Machine, POLICY, Scale, with_kinds};
 use clap::{Args, ValueEnum};
+use hambo::evaluate::Effort;
 use std::path::PathBuf;
 
 pub const EVALUATE_EXAMPLES: &str = "\
@@ -91,6 +92,12 @@ pub struct Evaluate {
     /// Return that the lower bound has to reach: exit code 0 if it does, 1 if not [default: none]
     #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Task")]
     pub threshold: Option<f64>,
+    /// Let a bound that the data do not support reach the threshold, too
+    ///
+    /// Without it only a bound that logged episodes near the policy support makes the exit code 0; others are
+    /// extrapolations, and end in NOT ENOUGH EVIDENCE.
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Task")]
+    pub accept: Option<Accept>,
     /// Kind of dynamics model to learn [default: bnn, or the kind of the --fitted model]
     #[arg(long, value_enum, help_heading = "Model")]
     pub model: Option<Model>,
@@ -100,6 +107,11 @@ pub struct Evaluate {
     /// Use the model that an earlier run wrote to this folder (its --out), instead of training one
     #[arg(long, value_name = "DIR", conflicts_with = "model_config", help_heading = "Model")]
     pub fitted: Option<PathBuf>,
+    /// How much time to take: quick (minutes on two cores, looser bounds), standard, or best
+    ///
+    /// It sets folds, training and search; --model-config and --search-config set them one by one.
+    #[arg(long, value_parser = effort, default_value = "standard", help_heading = "Model")]
+    pub effort: Effort,
     /// Accept data in which a column never changes; without this flag such data are an error
     ///
     /// Use it only if the column does not change under the evaluated policy either.
@@ -231,6 +243,27 @@ pub struct Task {
     /// those of --task]
     #[arg(long, value_name = "I,J", value_delimiter = ',')]
     pub angles: Option<Vec<usize>>,
+    /// What a step pays at the least [default: that of --task; no more than the worst reward in the log]
+    ///
+    /// A rollout that leaves the range of the log gets the worst reward for all steps that remain. Where worse can happen than
+    /// was logged, say how much worse.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub worst_reward: Option<f64>,
+}
+
+fn effort(text: &str) -> Result<Effort, String> {
+    match text {
+        "quick" => Ok(Effort::Quick),
+        "standard" => Ok(Effort::Standard),
+        "best" => Ok(Effort::Best),
+        _ => Err("expected quick, standard or best".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub enum Accept {
+    /// Bounds that no logged episodes near the policy support
+    Extrapolation,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]

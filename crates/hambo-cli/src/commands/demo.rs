@@ -5,13 +5,13 @@ use crate::args::Demo;
 use crate::folder::Folder;
 use crate::output::{Bars, command_line, number, print, table};
 use hambo::adversary::SearchConfig;
-use hambo::confidence::Beta;
 use hambo::dynamics::{BnnConfig, ModelConfig, Target};
 use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Truth, Warning};
 use hambo::report::{Answer, html, warnings_of_several};
 use hambo::run::Run;
 use hambo::task::TaskSpec;
 use hambo::{Logs, Policy};
+use hambo_engine::backend::Activation;
 use hambo_engine::rng::Stream;
 use hambo_envs::{Behavior, Collection, EnvName, Episodes, collect, simulate};
 use serde_json::json;
@@ -46,6 +46,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     let networks = BnnConfig {
         steps: STEPS,
         target: TARGET,
+        activation: Some(Activation::Relu),
         variance_weight: Some(0.0),
         ..BnnConfig::default()
     };
@@ -55,7 +56,6 @@ pub fn run(arguments: &Demo) -> Outcome {
         rollouts: ROLLOUTS,
         seed: arguments.seed,
         model: ModelConfig::Bnn(networks),
-        beta: Beta::Conformal,
         search: SearchConfig { batch: 32, iterations: 30, ..SearchConfig::default() },
         explain: true,
         ..EvaluationConfig::default()
@@ -77,8 +77,11 @@ pub fn run(arguments: &Demo) -> Outcome {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
             let bound = e.lower_bound.map_or("–".to_owned(), number);
             let name = if e.method == Method::ALL[0] { spec } else { "" };
-            let safe = e.meets(THRESHOLD) || !e.method.is_conservative() && e.value >= THRESHOLD;
-            let verdict = if safe { "safe" } else { "UNSAFE" };
+            let verdict = match e.lower_bound.unwrap_or(e.value) >= THRESHOLD {
+                false => "UNSAFE",
+                true if e.method.is_conservative() && !e.shows_something() => "not shown",
+                true => "safe",
+            };
             let numbers = [number(truth.value), number(e.value), bound, verdict.to_owned()];
             rows.push(
                 [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()]

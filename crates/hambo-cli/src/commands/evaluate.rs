@@ -5,7 +5,7 @@ use super::prepare::Prepared;
 use crate::args::Evaluate;
 use crate::output::{Formats, publish};
 use hambo::Error;
-use hambo::report::{Verdict, html, markdown};
+use hambo::report::{html, markdown};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,5 +26,9 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     }
     prepared.sign(&mut answer.setup, start);
     publish(&answer, Formats { html, markdown }, &evaluator, &prepared)?;
-    Ok(if answer.verdict == Some(Verdict::Fails) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if answer.verdict.is_some_and(|verdict| !verdict.passes()) {
+        ExitCode::from(1)
+    } else {
+        ExitCode::SUCCESS
+    })
 }

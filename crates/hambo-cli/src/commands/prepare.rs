@@ -61,6 +61,8 @@ impl<'a> Prepared<'a> {
             config.announce(&device);
         }
         let options = read_options(&arguments.data, arguments.seed)?;
+        // Before anything is read that another process may be writing.
+        let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
         let logs = Logs::read_with(&arguments.data.paths, &options)?;
         let data = &logs.transitions;
         env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| logs.name_file(e))?;
@@ -73,7 +75,6 @@ impl<'a> Prepared<'a> {
             }
             None => None,
         };
-        let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
         let resumed = checkpoints.as_ref().is_some_and(Checkpoints::resumes);
         let bars = Bars::logging(out.as_ref(), resumed);
         let prepared =
@@ -127,6 +128,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
         model: model_config(arguments)?,
         beta: Beta::parse(&arguments.beta, arguments.gp.norm_bound)?,
         search: search_config(arguments)?,
+        accept_extrapolation: arguments.accept.is_some(),
         allow_constant: arguments.allow_constant,
         explain,
         theory: TheoryInputs {
@@ -146,6 +148,7 @@ fn task_spec(arguments: &Evaluate) -> Result<TaskSpec> {
     spec.reward = flags.reward.clone().or(spec.reward);
     spec.termination = flags.termination.clone().or(spec.termination);
     spec.angles = flags.angles.clone().unwrap_or(spec.angles);
+    spec.worst_reward = flags.worst_reward.or(spec.worst_reward);
     Ok(spec)
 }
 
@@ -169,7 +172,7 @@ fn model_config(arguments: &Evaluate) -> Result<ModelConfig> {
         Model::Bnn => ModelConfig::Bnn(match path {
             Some(path) => settings(path, "a model", BnnConfig::validate)?,
             None if arguments.scale == Scale::Paper => BnnConfig::paper_scale(),
-            None => BnnConfig::default(),
+            None => arguments.effort.networks(),
         }),
         Model::Gp => {
             let config = match path {
@@ -188,7 +191,7 @@ fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
         return settings(path, "a search", SearchConfig::validate);
     }
     let config = match arguments.scale {
-        Scale::Quick => SearchConfig::default(),
+        Scale::Quick => arguments.effort.search(),
         Scale::Paper => SearchConfig::paper_scale(),
     };
     let optimizers = arguments.adversary.map_or(config.optimizers, |adversary| match adversary {

@@ -5,7 +5,7 @@ use super::prepare::Prepared;
 use crate::args::Evaluate;
 use crate::output::{Formats, publish};
 use hambo::Error;
-use hambo::report::{Verdict, ranking_html, ranking_markdown};
+use hambo::report::{ranking_html, ranking_markdown};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,5 +22,9 @@ pub fn run(arguments: &Evaluate) -> Outcome {
     prepared.sign(&mut ranking.setup, start);
     let formats = Formats { html: ranking_html, markdown: ranking_markdown };
     publish(&ranking, formats, &evaluator, &prepared)?;
-    Ok(if ranking.verdict == Some(Verdict::Fails) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if ranking.verdict.is_some_and(|verdict| !verdict.passes()) {
+        ExitCode::from(1)
+    } else {
+        ExitCode::SUCCESS
+    })
 }

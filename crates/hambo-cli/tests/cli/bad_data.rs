@@ -226,10 +226,14 @@ fn spoilt_descriptions_of_models_are_refused() {
     let (place, line) = fitted();
     let text = std::fs::read_to_string(place.path("run/model.json")).unwrap();
     let whole: Value = serde_json::from_str(&text).unwrap();
+    let weights = std::fs::read(place.path("run/model.safetensors")).unwrap();
     let changed = |pointer: &str, value: Value| {
         let mut changed = whole.clone();
         *changed.pointer_mut(pointer).unwrap() = value;
-        changed.to_string()
+        for digest in ["weights_sha256", "sha256"] {
+            changed.as_object_mut().unwrap().remove(digest);
+        }
+        String::from_utf8(hambo::dynamics::seal(changed.to_string().as_bytes(), &weights)).unwrap()
     };
     let fit = "do not fit each other";
     for (content, words) in [
@@ -269,6 +273,9 @@ fn spoilt_descriptions_of_models_are_refused() {
 fn spoilt_parameters_of_models_are_refused() {
     let (place, line) = fitted();
     let whole = std::fs::read(place.path("run/model.safetensors")).unwrap();
+    let text = std::fs::read_to_string(place.path("run/model.json")).unwrap();
+    let link = ",\n  \"weights_sha256\"";
+    let description = text[..text.find(link).unwrap()].to_owned() + "}";
     let damaged = "not a safetensors file, or a damaged one";
     let mut huge = whole.clone();
     huge[..8].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -285,6 +292,11 @@ fn spoilt_parameters_of_models_are_refused() {
         (&nan, "params holds values that are not finite"),
     ] {
         place.write("run/model.safetensors", content);
+        let other = "not the weights that model.json was written with";
+        place.write("run/model.json", &text);
+        place.refuses(&line, &["error: run/model.safetensors: ", other, "fit the model anew"]);
+        // Where somebody sees to it that the digests are right, what is in it is looked at all the same.
+        place.write("run/model.json", hambo::dynamics::seal(description.as_bytes(), content));
         place.refuses(&line, &["error: run/model.safetensors: ", words]);
     }
     // Of another model: a whole file that belongs to another description.
@@ -292,6 +304,10 @@ fn spoilt_parameters_of_models_are_refused() {
     place.succeeds(&format!("{} --out other", EVALUATE.replace("small.json", "other.json")));
     std::fs::copy(place.path("other/model.safetensors"), place.path("run/model.safetensors"))
         .unwrap();
+    place.write("run/model.json", &text);
+    place.refuses(&line, &["error: run/model.safetensors: ", "written with: SHA-256 "]);
+    let weights = std::fs::read(place.path("run/model.safetensors")).unwrap();
+    place.write("run/model.json", hambo::dynamics::seal(description.as_bytes(), &weights));
     place.refuses(
         &line,
         &["error: run/model.safetensors: params is F32 [5, ", "], expected F32 with rows of "],
@@ -315,4 +331,45 @@ fn a_model_of_another_task_is_refused() {
         &format!("{EVALUATE} --fitted run"),
         &["'--model-config <FILE>' cannot be used with '--fitted"],
     );
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_told_in_a_line() {
+    let place = Place::new();
+    let rows = "1,0.5,0.25,0.125\n".repeat(200_000);
+    place.write("header.csv", format!("ep,s0,\"a0,reward\n{rows}"));
+    place.write("row.csv", format!("ep,s0,a0,reward\n1,0.5,\"0.25,0.125\n{rows}"));
+    for (name, words) in [("header.csv", "is a quote not closed?"), ("row.csv", "row.csv: ")] {
+        place.refuses(&format!("inspect {name}"), &[words]);
+        let run = place.hambo(&format!("inspect {name}"));
+        assert!(run.stderr.len() < 400, "{} bytes", run.stderr.len());
+    }
+}
+
+#[test]
+fn minari_data_sets_have_names_and_are_whole() {
+    let place = Place::new();
+    let names = ["minari:../..", "minari:/etc", "minari:", "minari:a/../../b", "minari:./a"];
+    for name in names {
+        place.refuses(&format!("inspect {name}"), &[name, "not the name of a data set"]);
+    }
+    let reference = "../hambo/tests/reference/formats/minari/test/line-v0/data/main_data.hdf5";
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join(reference);
+    std::fs::create_dir_all(place.path("set/data")).unwrap();
+    std::fs::copy(whole, place.path("set/data/main_data.hdf5")).unwrap();
+    let found = place.json("inspect set --json");
+    let (episodes, steps) = (found["episodes"].as_u64(), found["transitions"].as_u64());
+    let (Some(episodes), Some(steps)) = (episodes, steps) else { panic!("{found}") };
+    let declare = |episodes: u64, steps: u64| {
+        let text = format!(r#"{{"total_episodes": {episodes}, "total_steps": {steps}, "x": []}}"#);
+        place.write("set/data/metadata.json", text);
+    };
+    declare(episodes, steps);
+    place.succeeds("inspect set");
+    for (e, s, words) in [(episodes + 1, steps, "episodes"), (episodes, steps + 1, "steps")] {
+        declare(e, s);
+        place.refuses("inspect set", &["declares", words, "the data set is not whole"]);
+    }
+    place.write("set/data/metadata.json", "{");
+    place.refuses("inspect set", &["metadata.json: not the metadata of a Minari data set"]);
 }

@@ -144,6 +144,12 @@ fn settings_of_the_model_are_checked() {
         (r#"{"holdout": 0.9}"#, "holdout = 0.9: expected a number in (0, 0.4]"),
         (r#"{"prior_temperature": -1}"#, "prior_temperature = -1: expected 0 or a positive number"),
         (r#"{"kernel": {"rbf": {"length_scale": 0}}}"#, "kernel.length_scale = 0"),
+        (r#"{"particles": 18446744073709551615}"#, "particles = 18446744073709551615: expected"),
+        (r#"{"particles": 100000}"#, "particles = 100000: expected at most 1024"),
+        (r#"{"particles": 1000, "hidden": [4000, 4000]}"#, "network = 1000 × "),
+        (r#"{"hidden": [18446744073709551615, 18446744073709551615]}"#, "network = 5 × "),
+        (r#"{"hidden": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}"#, "at most 16 layers"),
+        (r#"{"hidden": [10000, 1], "batch": 1000000}"#, "batch = 1000000: expected at most"),
     ] {
         place.write("bad.json", content);
         place.refuses(
@@ -151,11 +157,6 @@ fn settings_of_the_model_are_checked() {
             &["error: bad.json: ", words],
         );
     }
-    place.write("bad.json", r#"{"particles": 1000000000}"#);
-    place.refuses(
-        &EVALUATE.replace("small.json", "bad.json"),
-        &["network = 1000000000 × ", "at most"],
-    );
     place.refuses(
         &EVALUATE.replace("small.json", "no.json"),
         &["no.json: cannot read: No such file"],
@@ -169,12 +170,48 @@ fn settings_of_the_model_are_checked() {
 }
 
 #[test]
+fn settings_of_gaussian_processes_and_searches_are_checked() {
+    let place = Place::with_data();
+    for (content, words) in [
+        (r#"{"starts": 18446744073709551615}"#, "starts = 18446744073709551615: expected at most"),
+        (r#"{"likelihood_rows": 18446744073709551615}"#, "likelihood_rows = 1844"),
+        (r#"{"memory_gib": -1}"#, "memory_gib = -1"),
+        (r#"{"subset": 0}"#, "subset = 0"),
+    ] {
+        place.write("bad.json", content);
+        let line = EVALUATE.replace("small.json", "bad.json").replace(METHODS, "ca");
+        place.refuses(&format!("{line} --model gp"), &["error: bad.json: ", words]);
+    }
+    let learning = |field: &str| format!(r#"{{"sac": {{"learning": {{{field}}}}}}}"#);
+    for (content, words) in [
+        (r#"{"hidden": [4000000000, 4000000000]}"#.to_owned(), "network = 2 × "),
+        (r#"{"hidden": [100000], "batch": 1000000}"#.to_owned(), "batch = 1000000: expected"),
+        (r#"{"sac": {"temperature": 0}}"#.to_owned(), "sac.temperature = 0"),
+        (r#"{"sac": {"temperature_rate": -1}}"#.to_owned(), "sac.temperature_rate = -1"),
+        (r#"{"dqn": {"patience": 18446744073709551615}}"#.to_owned(), "dqn.patience = "),
+        (learning(r#""learning_rate": 0"#), "learning.learning_rate = 0"),
+        (learning(r#""hidden": [0]"#), "network = 2 × [1, 0, 1]"),
+        (learning(r#""hidden": [100000], "batch": 1000000"#), "learning.batch = 1000000"),
+    ] {
+        place.write("bad.json", content);
+        let line = EVALUATE.replace(METHODS, "ca");
+        place.refuses(&format!("{line} --search-config bad.json"), &["error: bad.json: ", words]);
+    }
+    let many = r#"{"episodes": 1000000, "remembered_rounds": 1000000}"#;
+    place.write("bad.json", format!(r#"{{"optimisers": "sac", "sac": {{"learning": {many}}}}}"#));
+    let line = EVALUATE.replace(METHODS, "ca");
+    place.refuses(&format!("{line} --search-config bad.json"), &["remembered_rounds = 1000000"]);
+}
+
+#[test]
 fn collect_and_return_check_their_numbers() {
     let place = Place::new();
     for steps in ["0", "1", "10000000000000"] {
         place
             .refuses(&COLLECT.replace("600", steps), &[&format!("steps = {steps}: expected 2 to")]);
     }
+    let largest = u64::MAX;
+    place.succeeds(&format!("{} --horizon {largest}", COLLECT.replace("data.hdf5", "long.hdf5")));
     for noise in ["-1", "nan", "inf"] {
         place.refuses(
             &COLLECT.replace("0.1", noise),
@@ -205,7 +242,7 @@ fn train_checks_its_numbers_before_it_makes_a_folder() {
     place.refuses(&line.replace("100", "0"), &["steps = 0: expected 1 to"]);
     place.refuses(&line.replace("pendulum", "cartpole"), &["env = cartpole", "hopper-v5"]);
     for (setting, words) in [
-        ("--hidden 0", "network = 1 × [3, 0, 2]: expected at least one member"),
+        ("--hidden 0", "network = 2 × [1, 0, 1]: expected at least one member"),
         ("--batch 0", "batch = 0: expected at least 1"),
         ("--learning-rate -1", "learning_rate = -1: expected a positive, finite number"),
         ("--discount 1.5", "discount = 1.5: expected a number in (0, 1]"),
@@ -213,6 +250,9 @@ fn train_checks_its_numbers_before_it_makes_a_folder() {
         ("--update-every 0", "update_every = 0: expected at least 1"),
         ("--evaluate-every 0", "evaluate_every = 0: expected at least 1"),
         ("--evaluation-episodes 1", "evaluation_episodes = 1: expected at least 2"),
+        ("--evaluation-episodes 18446744073709551615", "expected at most 1000000"),
+        ("--batch 18446744073709551615", "batch = 18446744073709551615: expected at most"),
+        ("--hidden 18446744073709551615", "network = 2 × "),
     ] {
         place.refuses(&format!("{line} {setting}"), &[words]);
     }

@@ -6,6 +6,7 @@
 mod assets;
 mod bad_data;
 mod bad_settings;
+mod damage;
 mod disk;
 mod evaluate;
 mod fails_closed;
@@ -24,7 +25,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Settings of a model that trains in a moment.
-const SMALL: &str = r#"{"hidden": [32, 32], "steps": 300, "check_every": 100, "patience": 300}"#;
+const SMALL: &str = r#"{"folds": 1, "activation": "relu", "hidden": [32, 32], "steps": 300, "check_every": 100, "patience": 300}"#;
 /// Data for [`EVALUATE`], in ten milliseconds.
 const COLLECT: &str = "collect --env point-safety --policy builtin:waypoint --noise 0.1 --steps 600 --seed 1 --out data.hdf5";
 /// An evaluation that takes well under a second.
@@ -135,6 +136,12 @@ impl Place {
             assert!(run.stderr.contains(word), "no {word:?} in: {}", run.stderr);
         }
         assert!(self.listing() == before, "hambo {line} left something behind");
+    }
+
+    /// Runs what must end with exit code 2 and this word on standard error, whatever it leaves behind.
+    fn refuses_once(&self, line: &str, word: &str) {
+        let run = self.hambo(line);
+        assert!(run.code == Some(2) && run.stderr.contains(word), "hambo {line}: {}", run.stderr);
     }
 
     /// Runs what the argument parser must refuse: exit code 2 and a message with `words`.

@@ -1,6 +1,6 @@
 //! Gradients of the kernels that a trajectory is made of, for back-propagation through whole rollouts.
 
-use crate::backend::{Buffer, Device, Prediction, Shift, check};
+use crate::backend::{Buffer, Counter, Device, Prediction, Shift, check};
 use crate::expression::Program;
 
 impl Device {
@@ -178,12 +178,84 @@ impl Device {
         }
     }
 
-    /// Each member's part of `values` is shortened to a norm of at most `limit`; one that is not finite says nothing, and
-    /// becomes 0.
-    pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer) {
+    /// What the end of a trajectory is worth, one step at a time from the last to the first. `to_go` `[rows]` is what each
+    /// earns after the step; d_end ← its derivative by the probability of ending with the step, which is −`to_go` where
+    /// the trajectory goes on, and minus the mean of those of its group that do where it ends. Then what the step itself
+    /// pays, weights\[step\] · reward, is added to `to_go`. `status` are those before and after the step.
+    pub fn end_gradient(
+        &self,
+        groups: usize,
+        status: [&Buffer<u32>; 2],
+        (weights, step): (&Buffer, &Counter),
+        rewards: &Buffer,
+        to_go: &mut Buffer,
+        d_end: &mut Buffer,
+    ) {
+        check("rewards to go", to_go.len(), rewards.len());
+        check("gradient of ends", d_end.len(), rewards.len());
         match self {
-            Device::Cpu(cpu) => cpu.pool.clip_norm(members, limit, values.cpu_mut()),
-            Device::Cuda(gpu) => gpu.cuda.clip_norm(members, limit, values.gpu()),
+            Device::Cpu(cpu) => cpu.pool.end_gradient(
+                rewards.len() / groups,
+                status.map(Buffer::cpu),
+                weights.cpu()[step.0.cpu()[0] as usize],
+                rewards.cpu(),
+                to_go.cpu_mut(),
+                d_end.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.end_gradient(
+                groups,
+                status.map(Buffer::gpu),
+                (weights.gpu(), step.0.gpu()),
+                rewards.gpu(),
+                to_go.gpu(),
+                d_end.gpu(),
+            ),
         }
+    }
+
+    /// Each member's part of `values` is shortened to a norm of at most `limit`; one that is not finite says nothing, and
+    /// becomes 0. Members whose part is 0 then are counted in `idle` `[members]`.
+    pub fn clip_norm(&self, members: usize, limit: f32, values: &mut Buffer, idle: &mut Buffer) {
+        check("members", idle.len(), members);
+        match self {
+            Device::Cpu(cpu) => cpu.pool.clip_norm(limit, values.cpu_mut(), idle.cpu_mut()),
+            Device::Cuda(gpu) => gpu.cuda.clip_norm(limit, values.gpu(), idle.gpu()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two groups; rows that go on, end, diverge, and had ended before.
+    #[test]
+    fn an_end_costs_what_was_to_come() {
+        let device = Device::cpu(Some(1)).unwrap();
+        let before = device.upload(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+        let after = device.upload(&[0, 0, 1, 2, 1, 1, 1, 1, 1, 1]);
+        let (weights, mut step) = (device.upload(&[1.0, 0.5]), device.counter());
+        device.advance(&mut step);
+        let rewards = device.upload(&[1.0, 2.0, 3.0, f32::NAN, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let mut to_go = device.upload(&[10.0, 20.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        let mut d_end = device.zeros(10);
+        let status = [&before, &after];
+        device.end_gradient(2, status, (&weights, &step), &rewards, &mut to_go, &mut d_end);
+        let expected = [-10.0, -20.0, -15.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        assert_eq!(device.download(&d_end).unwrap(), expected);
+        let expected = [10.5, 21.0, 1.5, 0.0, 0.0, 3.0, 3.5, 4.0, 4.5, 5.0];
+        assert_eq!(device.download(&to_go).unwrap(), expected);
+    }
+
+    #[test]
+    fn members_that_do_not_move_are_counted() {
+        let device = Device::cpu(Some(1)).unwrap();
+        let mut values = device.upload(&[3.0, 4.0, f32::NAN, 1.0, 0.0, 0.0, 0.1, 0.0]);
+        let mut idle = device.upload(&[0.0, 1.0, 0.0, 0.0]);
+        device.clip_norm(4, 1.0, &mut values, &mut idle);
+        assert_eq!(device.download(&idle).unwrap(), [0.0, 2.0, 1.0, 0.0]);
+        let clipped = device.download(&values).unwrap();
+        assert_eq!(clipped[2..], [0.0, 0.0, 0.0, 0.0, 0.1, 0.0]);
+        assert!((clipped[0] - 0.6).abs() < 1e-6 && (clipped[1] - 0.8).abs() < 1e-6);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::backend::{Buffer, Counter, Device, Number, check};
 use crate::expression::Program;
-use crate::rng::Stream;
+use crate::rng::{Stream, uniform_indices_of_lists};
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian head: of the `2·dims` outputs of a network the first half are means, the second half become
@@ -46,6 +46,34 @@ impl Device {
         }
     }
 
+    /// [`Device::uniform_indices`] into one of several lists of `below` rows that follow each other: those of each
+    /// `batch` are of the next list, and after the last list comes the first again.
+    pub fn uniform_indices_of_lists(
+        &self,
+        (stream, step): (Stream, &Counter),
+        below: usize,
+        (lists, batch): (usize, usize),
+        out: &mut Buffer<u32>,
+    ) {
+        let [below, lists, batch] = [below, lists, batch].map(|n| n as u32);
+        match self {
+            Device::Cpu(_) => uniform_indices_of_lists(
+                stream.key(),
+                step.0.cpu()[0],
+                below,
+                (lists, batch),
+                out.cpu_mut(),
+            ),
+            Device::Cuda(gpu) => gpu.cuda.uniform_indices(
+                stream.key(),
+                step.0.gpu(),
+                below,
+                (lists, batch),
+                out.gpu(),
+            ),
+        }
+    }
+
     /// Uniform random integers below `below`, a function of (stream, counter) alone.
     pub fn uniform_indices(
         &self,
@@ -54,14 +82,8 @@ impl Device {
         below: usize,
         out: &mut Buffer<u32>,
     ) {
-        match self {
-            Device::Cpu(cpu) => {
-                cpu.pool.uniform_indices(stream.key(), step.0.cpu()[0], below as u32, out.cpu_mut())
-            }
-            Device::Cuda(gpu) => {
-                gpu.cuda.uniform_indices(stream.key(), step.0.gpu(), below as u32, out.gpu())
-            }
-        }
+        let batch = out.len();
+        self.uniform_indices_of_lists((stream, step), below, (1, batch), out);
     }
 
     /// Standard normal numbers, a function of (stream, counter) alone.
@@ -94,8 +116,9 @@ impl Device {
         }
     }
 
-    /// Mean Gaussian negative log-likelihood of the shared `targets` `[rows, dims]` under each member's
-    /// `output` `[members, rows, 2·dims]` into `losses` `[members]`. Where asked for, also dNLL/d(output), the
+    /// Mean Gaussian negative log-likelihood of `targets` `[groups, rows, dims]` under each member's
+    /// `output` `[members, rows, 2·dims]` into `losses` `[members]`, as in [`crate::backend::Input`]: one group for
+    /// all members, one for each, or that of m mod groups for member m. Where asked for, also dNLL/d(output), the
     /// part of each predicted value times ν^(2w), w being the number beside the buffer: 0 for the plain gradient.
     pub fn gaussian_nll(
         &self,
@@ -105,7 +128,8 @@ impl Device {
         d_output: Option<(&mut Buffer, f32)>,
         losses: &mut Buffer<f64>,
     ) {
-        check("outputs", output.len(), losses.len() * targets.len() * 2);
+        let outputs = output.len() / (2 * losses.len()); // of a member
+        check("groups of targets", targets.len() % outputs.max(1), 0);
         match self {
             Device::Cpu(cpu) => {
                 let d_output = d_output.map(|(d, weight)| (d.cpu_mut(), weight));

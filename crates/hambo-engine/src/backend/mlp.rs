@@ -2,13 +2,15 @@
 
 use crate::backend::{Buffer, Device, Shape, check};
 
-/// The input of an ensemble: one batch for all members, or a batch of its own for each.
+/// The input of an ensemble: one batch for all members, a batch of its own for each, or one for each group of members.
 #[derive(Debug)]
 pub enum Input<'a, B: ?Sized = Buffer> {
     /// `[rows, inputs]`
     Shared(&'a B),
     /// `[members, rows, inputs]`
     PerMember(&'a B),
+    /// `[groups, rows, inputs]`: member m is given the batch of group m mod groups.
+    Grouped(&'a B, usize),
 }
 
 impl<B: ?Sized> Clone for Input<'_, B> {
@@ -24,6 +26,18 @@ impl<'a> Input<'a> {
         match self {
             Input::Shared(b) => Input::Shared(place(b)),
             Input::PerMember(b) => Input::PerMember(place(b)),
+            Input::Grouped(b, groups) => Input::Grouped(place(b), groups),
+        }
+    }
+}
+
+impl<'a, B: ?Sized> Input<'a, B> {
+    /// The batches, and how many they are for so many members.
+    pub fn batches(&self, members: usize) -> (&'a B, usize) {
+        match *self {
+            Input::Shared(b) => (b, 1),
+            Input::PerMember(b) => (b, members),
+            Input::Grouped(b, groups) => (b, groups),
         }
     }
 }
@@ -50,12 +64,8 @@ impl<'a> Pass<'a> {
     fn check(&self) {
         let Pass { shape, params, input, rows } = *self;
         check("parameters", params.len(), shape.members * shape.stride());
-        match input {
-            Input::Shared(x) => check("shared input", x.len(), rows * shape.inputs()),
-            Input::PerMember(x) => {
-                check("input per member", x.len(), shape.members * rows * shape.inputs())
-            }
-        }
+        let (x, batches) = input.batches(shape.members);
+        check("input", x.len(), batches * rows * shape.inputs());
     }
 
     fn check_output(&self, output: &Buffer) {

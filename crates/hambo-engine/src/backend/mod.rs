@@ -11,6 +11,7 @@ mod counter;
 mod cpu;
 mod cuda;
 mod elementwise;
+mod limits;
 mod mlp;
 mod optimize;
 mod rl;
@@ -22,6 +23,7 @@ mod step;
 pub use buffer::{Buffer, Number};
 pub use counter::Counter;
 pub use elementwise::Gaussian;
+pub use limits::{Exit, Limits};
 pub use mlp::{Input, Pass};
 pub use optimize::{Adam, Optimizer, SteinKernel, Svgd};
 pub use rl::{LOG_STD, SquashedActions, TdTarget};
@@ -202,9 +204,9 @@ impl Device {
 
     /// Says that networks of that shape will be trained on so many rows at a time. A GPU's kernels are made for a shape: if
     /// there are none yet, other threads begin to compile them.
-    pub fn expect_training(&self, shape: &Shape, rows: usize) {
+    pub fn expect_training(&self, shape: &Shape, groups: usize, rows: usize) {
         if let Device::Cuda(gpu) = self {
-            gpu.cuda.expect_training(shape, rows, !gpu.fast);
+            gpu.cuda.expect_training(shape, groups, rows, !gpu.fast);
         }
     }
 

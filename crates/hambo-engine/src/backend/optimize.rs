@@ -65,6 +65,8 @@ pub struct Svgd {
     pub prior_temperature: f32,
     /// Factor of the mean log-likelihood: 1, or the number of data for the literal posterior.
     pub likelihood_scale: f32,
+    /// Sets of particles that do not see each other: particle i is of set i mod groups.
+    pub groups: usize,
 }
 
 /// Adam with its state for one set of parameters.
@@ -140,7 +142,7 @@ impl Device {
     ///
     /// −φᵢ = 1/K Σⱼ k(θⱼ, θᵢ) (λ ∇NLLⱼ + τ θⱼ) − k(θⱼ, θᵢ) (θᵢ − θⱼ) / ℓ
     ///
-    /// with the gradients ∇NLL of the mean negative log-likelihood, the likelihood scale λ and the prior's
+    /// with the K particles of its group, the gradients ∇NLL of the mean negative log-likelihood, the likelihood scale λ and the prior's
     /// temperature τ. Without a kernel each particle follows its own gradient.
     pub fn svgd_direction(
         &self,

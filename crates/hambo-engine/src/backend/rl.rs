@@ -252,23 +252,23 @@ impl Device {
 
     /// What each choice is worth by where it leads, scores `[rows, choices]`:
     ///
-    /// scale · r + discounts\[step\] · (1 − ended) · maxⱼ Q(next, j), with the mean Q of the networks' `values`
-    /// `[networks, choices, rows, choices]`, and `rewards` and `ended` `[choices, rows]`.
+    /// scale · r + discounts\[step\] · maxⱼ Q(next, j), the latter for those that still run, with the mean Q of the networks'
+    /// `values` `[networks, choices, rows, choices]`, and `rewards` and [`Status`](super::Status) `[choices, rows]`.
     pub fn look_ahead(
         &self,
         scale: f32,
         (discounts, step): (&Buffer, &Counter),
-        [rewards, ended]: [&Buffer; 2],
+        (rewards, status): (&Buffer, &Buffer<u32>),
         values: &Buffer,
         options: usize,
         scores: &mut Buffer,
     ) {
         check("rewards", rewards.len(), scores.len());
-        check("ends", ended.len(), scores.len());
+        check("status", status.len(), scores.len());
         check("values of choices", values.len() % (scores.len() * options), 0);
         match self {
             Device::Cpu(cpu) => {
-                let steps = [rewards.cpu(), ended.cpu()];
+                let steps = (rewards.cpu(), status.cpu());
                 let discount = discounts.cpu()[step.0.cpu()[0] as usize];
                 cpu.pool.look_ahead(
                     (scale, discount),
@@ -279,7 +279,7 @@ impl Device {
                 );
             }
             Device::Cuda(gpu) => {
-                let steps = [rewards.gpu(), ended.gpu()];
+                let steps = [rewards.gpu(), status.gpu()];
                 let discount = (discounts.gpu(), step.0.gpu());
                 gpu.cuda.look_ahead(scale, discount, steps, values.gpu(), options, scores.gpu());
             }

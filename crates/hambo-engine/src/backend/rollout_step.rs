@@ -1,6 +1,6 @@
 //! What follows the networks in a step of many trajectories: noise, next states, rewards, returns.
 
-use crate::backend::{Buffer, Counter, Device, Outcome, Power, Prediction, Shift, Step};
+use crate::backend::{Buffer, Counter, Device, Exit, Outcome, Power, Prediction, Shift, Step};
 use crate::expression::Program;
 use crate::rng::Stream;
 
@@ -43,6 +43,8 @@ pub struct RolloutStep<'a> {
     pub reward: &'a Program,
     /// What ends an episode.
     pub termination: Option<&'a Program>,
+    /// What becomes of trajectories that leave their limits.
+    pub exit: Option<Exit<'a>>,
     /// γᵗ of every step.
     pub discounts: &'a Buffer,
     /// Steps taken; one more afterwards.
@@ -53,7 +55,7 @@ pub struct RolloutStep<'a> {
     pub actions: &'a Buffer,
     /// Room for s'.
     pub next: &'a mut Buffer,
-    /// `[rows]`
+    /// `[rows]`, as [`Device::end_step`] leaves them.
     pub rewards: &'a mut Buffer,
     /// What `termination` says, `[rows]`.
     pub ended: &'a mut Buffer,
@@ -103,9 +105,9 @@ impl RolloutStep<'_> {
             device.evaluate(termination, states, self.actions, next, self.ended);
             &*self.ended
         });
-        let outcome = Outcome { next, rewards: self.rewards, ended };
+        let outcome = Outcome { next, ended, exit: self.exit };
         let discount = (self.discounts, &*self.time);
-        device.end_step(discount, &outcome, self.states, self.returns, self.status);
+        device.end_step(discount, &outcome, self.rewards, self.states, self.returns, self.status);
         device.advance(self.time);
     }
 }

@@ -73,6 +73,20 @@ impl Shape {
         Ok(Shape { members, widths, hidden, output: Activation::Linear })
     }
 
+    /// An error if a pass of this many rows through all members needs more memory than there can be.
+    pub fn check_rows(&self, name: &'static str, rows: usize) -> Result<()> {
+        let widths = self.widths.iter().fold(0usize, |sum, &width| sum.saturating_add(width));
+        let most = Self::LARGEST / widths.saturating_mul(self.members).clamp(1, Self::LARGEST);
+        match rows > most {
+            true => Err(Error::setting(
+                name,
+                rows,
+                format!("at most {most} rows in {} networks of {widths} units", self.members),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Width of the input.
     pub fn inputs(&self) -> usize {
         self.widths[0]

@@ -1,6 +1,6 @@
 //! One step of many trajectories: how the next states are drawn, and what becomes of the trajectories.
 
-use crate::backend::{Buffer, Counter, Device, Gaussian, check};
+use crate::backend::{Buffer, Counter, Device, Exit, Gaussian, Limits, check};
 use serde::{Deserialize, Serialize};
 
 /// How the next state is drawn from the members' predictions.
@@ -80,33 +80,36 @@ pub struct Prediction<'a, F: ?Sized = Buffer> {
     pub offset: &'a F,
     /// Whether it is the change of the state rather than the next state.
     pub relative: bool,
+    /// What next states keep to, if anything.
+    pub limits: Option<Limits<'a, F>>,
 }
 
 impl<'a> Prediction<'a> {
     pub(super) fn map<F: ?Sized>(&self, place: impl Fn(&'a Buffer) -> &'a F) -> Prediction<'a, F> {
-        let Prediction { head, members, output, scale, offset, relative } = *self;
+        let Prediction { head, members, output, scale, offset, relative, ref limits } = *self;
+        let limits = limits.as_ref().map(|limits| limits.map(&place));
         let [output, scale, offset] = [output, scale, offset].map(place);
-        Prediction { head, members, output, scale, offset, relative }
+        Prediction { head, members, output, scale, offset, relative, limits }
     }
 }
 
-/// Where a step took every trajectory, and what that brought.
+/// Where a step took every trajectory, and what that means.
 #[derive(Debug)]
 pub struct Outcome<'a, F: ?Sized = Buffer> {
     /// s', `[rows, state]`.
     pub next: &'a F,
-    /// r(s, a, s'), `[rows]`.
-    pub rewards: &'a F,
     /// Not 0 where the episode ends there, `[rows]`.
     pub ended: Option<&'a F>,
+    /// What becomes of trajectories that leave their limits; none: they have no limits.
+    pub exit: Option<Exit<'a, F>>,
 }
 
 impl<'a> Outcome<'a> {
     fn map<F: ?Sized>(&self, place: impl Fn(&'a Buffer) -> &'a F) -> Outcome<'a, F> {
         Outcome {
             next: place(self.next),
-            rewards: place(self.rewards),
-            ended: self.ended.map(place),
+            ended: self.ended.map(&place),
+            exit: self.exit.as_ref().map(|exit| exit.map(&place)),
         }
     }
 }
@@ -145,10 +148,12 @@ pub enum Status {
     Ended = 1,
     /// Left the finite numbers: its return is −∞.
     Diverged = 2,
+    /// Left its limits: the steps that remained got the worst reward.
+    Left = 3,
 }
 
 impl Device {
-    /// next ← \[states +\] offset + scale · (a prediction drawn as `step` says), row by row.
+    /// next ← \[states +\] offset + scale · (a prediction drawn as `step` says), row by row, within its limits.
     pub fn propagate(
         &self,
         prediction: &Prediction<'_>,
@@ -174,20 +179,25 @@ impl Device {
     }
 
     /// Ends a step of every trajectory that still runs: returns ← returns + discounts\[step\] · reward, states ← next,
-    /// and the trajectory's [`Status`]. A trajectory that leaves the finite numbers, in its state, its reward or its
-    /// return, has a return of −∞: nothing is known of what follows, so nothing may count in its favor.
+    /// and the trajectory's [`Status`].
+    ///
+    /// A trajectory whose next state is at its limits or not finite ends there. Its reward becomes what this and all steps
+    /// that remain bring, see [`Exit`]. One whose reward, end or return is not finite has a return of −∞, and so has one
+    /// without limits whose next state is not finite: nothing is known of what follows, so nothing may count in its favor.
     pub fn end_step(
         &self,
         (discounts, step): (&Buffer, &Counter),
         outcome: &Outcome<'_>,
+        rewards: &mut Buffer,
         states: &mut Buffer,
         returns: &mut Buffer,
         status: &mut Buffer<u32>,
     ) {
         match self {
             Device::Cpu(cpu) => cpu.pool.end_step(
-                discounts.cpu()[step.0.cpu()[0] as usize],
+                (discounts.cpu(), step.0.cpu()[0] as usize),
                 &outcome.map(Buffer::cpu),
+                rewards.cpu_mut(),
                 states.cpu_mut(),
                 returns.cpu_mut(),
                 status.cpu_mut(),
@@ -195,6 +205,7 @@ impl Device {
             Device::Cuda(gpu) => gpu.cuda.end_step(
                 (discounts.gpu(), step.0.gpu()),
                 &outcome.map(Buffer::gpu),
+                rewards.gpu(),
                 states.gpu(),
                 returns.gpu(),
                 status.gpu(),

@@ -34,6 +34,7 @@ mod functions;
 mod instruction;
 mod kernels;
 mod parse;
+mod soft;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,9 @@ pub use instruction::{Binary, Input, Instruction, Unary};
 /// Rows that go through the tape together: enough to fill vector registers, few enough that the values of
 /// a usual reward (20 instructions, 5 KiB) stay in the first-level cache.
 const BLOCK: usize = 64;
+
+/// Most instructions of a program on a GPU, as in `programs.cu`.
+pub(crate) const LONGEST_TAPE: usize = 256;
 
 /// What an expression may speak of, besides the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,11 @@ impl Builder {
         }
     }
 
+    /// An instruction of another tape, whose operands are at `places` in this one.
+    pub fn copy(&mut self, instruction: Instruction, places: &[usize]) -> usize {
+        self.push(instruction.renumbered(|operand| places[operand]))
+    }
+
     pub fn constant(&mut self, value: f32) -> usize {
         self.push(Instruction::Constant(value))
     }

@@ -1,19 +1,39 @@
 //! Minibatches for training: drawn on the device where it has room for all rows, else sent there as they are needed.
 
 use crate::backend::{Buffer, Counter, Device};
-use crate::rng::{Stream, uniform_indices};
+use crate::rng::{Stream, uniform_indices_of_lists};
 
 /// Largest share of a device's free memory that rows may take.
 const SHARE: f64 = 0.5;
 
 /// Rows drawn with replacement, the same wherever all of them are kept.
 pub struct Minibatches {
+    /// Rows of each list.
     rows: usize,
+    sizes: BatchSizes,
     widths: [usize; 2],
     all: Rows,
     indices: Buffer<u32>,
-    /// Inputs and targets of the minibatch, `[batch, width]` each.
+    /// Inputs and targets of the minibatches, `[batches, rows, width]` each.
     pub now: [Buffer; 2],
+}
+
+/// What is drawn in a step.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchSizes {
+    /// Lists of rows, all of the same length, one after the other.
+    pub lists: usize,
+    /// Minibatches of a step; that of number b is of list b mod lists.
+    pub batches: usize,
+    /// Rows of each.
+    pub rows: usize,
+}
+
+impl BatchSizes {
+    /// One minibatch from one list.
+    pub fn one(rows: usize) -> Self {
+        BatchSizes { lists: 1, batches: 1, rows }
+    }
 }
 
 enum Rows {
@@ -25,10 +45,10 @@ enum Rows {
 
 impl Minibatches {
     /// Of inputs and targets `[rows, width]`.
-    pub fn new(device: &Device, all: [Vec<f32>; 2], widths: [usize; 2], batch: usize) -> Self {
+    pub fn new(device: &Device, all: [Vec<f32>; 2], widths: [usize; 2], sizes: BatchSizes) -> Self {
         let bytes = 4.0 * (all[0].len() + all[1].len()) as f64;
         let fits = device.free_memory().is_none_or(|free| bytes <= SHARE * free as f64);
-        Self::kept(device, all, widths, batch, fits)
+        Self::kept(device, all, widths, sizes, fits)
     }
 
     /// The same with all rows on the device, or on the host.
@@ -36,11 +56,13 @@ impl Minibatches {
         device: &Device,
         all: [Vec<f32>; 2],
         widths: [usize; 2],
-        batch: usize,
+        sizes: BatchSizes,
         on_device: bool,
     ) -> Self {
+        let batch = sizes.batches * sizes.rows;
         Minibatches {
-            rows: all[0].len() / widths[0],
+            rows: all[0].len() / widths[0] / sizes.lists,
+            sizes,
             widths,
             all: match on_device {
                 true => Rows::OnDevice(all.map(|values| device.adopt(values))),
@@ -56,8 +78,9 @@ impl Minibatches {
         let Rows::OnHost { all, sent, first: start } = &mut self.all else { return };
         let batch = self.indices.len();
         let mut indices = vec![0; batch * steps as usize];
+        let lists = (self.sizes.lists as u32, self.sizes.rows as u32);
         for (step, indices) in (first..).zip(indices.chunks_exact_mut(batch)) {
-            uniform_indices(stream.key(), step, self.rows as u32, indices);
+            uniform_indices_of_lists(stream.key(), step, self.rows as u32, lists, indices);
         }
         for ((sent, all), width) in sent.iter_mut().zip(all).zip(self.widths) {
             let row = |&index: &u32| &all[index as usize * width..][..width];
@@ -66,11 +89,13 @@ impl Minibatches {
         *start = first;
     }
 
-    /// The minibatch of a step.
+    /// The minibatches of a step.
     pub fn draw(&mut self, device: &Device, stream: Stream, step: &Counter) {
         match &self.all {
             Rows::OnDevice(all) => {
-                device.uniform_indices(stream, step, self.rows, &mut self.indices);
+                let lists = (self.sizes.lists, self.sizes.rows);
+                let indices = &mut self.indices;
+                device.uniform_indices_of_lists((stream, step), self.rows, lists, indices);
                 for ((all, width), now) in all.iter().zip(self.widths).zip(&mut self.now) {
                     device.gather(all, width, &self.indices, now);
                 }
@@ -94,8 +119,9 @@ mod tests {
         let stream = Stream::new(5);
         let all =
             [(0..60).map(|i| i as f32).collect::<Vec<_>>(), (0..20).map(|i| -i as f32).collect()];
-        let [mut there, mut here] =
-            [true, false].map(|there| Minibatches::kept(&device, all.clone(), [3, 1], 7, there));
+        let sizes = BatchSizes { lists: 2, batches: 4, rows: 7 };
+        let [mut there, mut here] = [true, false]
+            .map(|there| Minibatches::kept(&device, all.clone(), [3, 1], sizes, there));
         let mut step = device.counter();
         let mut seen = Vec::new();
         for (first, steps) in [(0, 4), (4, 4), (8, 1)] {
@@ -106,7 +132,12 @@ mod tests {
                 for (a, b) in there.now.iter().zip(&here.now) {
                     assert_eq!(device.download(a).unwrap(), device.download(b).unwrap());
                 }
-                seen.push(device.download(&here.now[0]).unwrap());
+                let now = device.download(&here.now[0]).unwrap();
+                for (batch, rows) in now.chunks_exact(7 * 3).enumerate() {
+                    let list = |x: f32| (x / 30.0) as usize; // of 10 rows of 3 numbers
+                    assert!(rows.iter().all(|&x| list(x) == batch % 2), "batch {batch}: {rows:?}");
+                }
+                seen.push(now);
                 device.advance(&mut step);
             }
         }

@@ -3,7 +3,7 @@
 mod minibatches;
 
 pub use crate::backend::Optimizer;
-pub use minibatches::Minibatches;
+pub use minibatches::{BatchSizes, Minibatches};
 
 use crate::backend::{Buffer, Device, Input, Pass, Shape, Svgd};
 use crate::rng::Stream;

@@ -65,10 +65,9 @@ impl SacUpdate {
                 return Err(Error::setting(name, value, "a number in (0, 1]"));
             }
         }
-        if self.batch == 0 {
-            return Err(Error::setting("batch", self.batch, "at least 1"));
-        }
-        Ok(())
+        Error::check_count("batch", self.batch, 1_000_000)?;
+        let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
+        Shape::new(2, widths, Activation::Relu)?.check_rows("batch", self.batch)
     }
 }
 

@@ -50,12 +50,20 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
     for case in NETWORKS {
         compare(format!("networks {case}"), 1e-4, &|d| case.run(d))?;
     }
-    for (members, n) in [(1, 601), (2, 31), (5, 16_412), (7, 257), (9, 1000)] {
+    for (members, groups, n) in [
+        (1, 1, 601),
+        (2, 1, 31),
+        (5, 1, 16_412),
+        (7, 1, 257),
+        (9, 1, 1000),
+        (15, 3, 300),
+        (20, 2, 33),
+    ] {
         for kernel in
             [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]
         {
-            compare(format!("SVGD of {members} × {n}, {kernel:?}"), 1e-4, &|d| {
-                svgd(d, members, n, kernel)
+            compare(format!("SVGD of {members} × {n} in {groups}, {kernel:?}"), 1e-4, &|d| {
+                svgd(d, (members, groups), n, kernel)
             })?;
         }
     }

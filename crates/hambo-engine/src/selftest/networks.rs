@@ -11,7 +11,8 @@ pub(super) struct Networks {
     widths: &'static [usize],
     hidden: Activation,
     output: Activation,
-    shared: bool,
+    /// Batches that they are given.
+    batches: usize,
 }
 
 impl std::fmt::Display for Networks {
@@ -26,35 +27,36 @@ const fn networks(
     rows: usize,
     widths: &'static [usize],
     [hidden, output]: [Activation; 2],
-    shared: bool,
+    batches: usize,
 ) -> Networks {
-    Networks { members, rows, widths, hidden, output, shared }
+    Networks { members, rows, widths, hidden, output, batches }
 }
 
 pub(super) const NETWORKS: &[Networks] = {
     use Activation::{Linear, Relu, Tanh};
     &[
-        networks(1, 1, &[1, 1], [Relu, Linear], true),
-        networks(5, 256, &[14, 256, 256, 256, 256, 22], [Relu, Linear], true),
-        networks(2, 1024, &[25, 256, 256, 1], [Relu, Linear], true),
-        networks(1, 257, &[11, 256, 256, 3], [Relu, Tanh], false),
-        networks(3, 31, &[64, 64, 64], [Tanh, Linear], false),
-        networks(7, 31, &[3, 17, 17, 64], [Relu, Tanh], true),
-        networks(4, 257, &[17, 300, 5], [Tanh, Linear], false),
-        networks(6, 1, &[2, 128, 128, 40], [Relu, Linear], true),
-        networks(2, 4000, &[6, 64, 64, 2], [Tanh, Tanh], false), // so many that ReLU would turn over somewhere
+        networks(1, 1, &[1, 1], [Relu, Linear], 1),
+        networks(5, 256, &[14, 256, 256, 256, 256, 22], [Relu, Linear], 1),
+        networks(2, 1024, &[25, 256, 256, 1], [Relu, Linear], 1),
+        networks(1, 257, &[11, 256, 256, 3], [Relu, Tanh], 1),
+        networks(3, 31, &[64, 64, 64], [Tanh, Linear], 3),
+        networks(7, 31, &[3, 17, 17, 64], [Relu, Tanh], 1),
+        networks(4, 257, &[17, 300, 5], [Tanh, Linear], 4),
+        networks(6, 40, &[5, 64, 64, 6], [Tanh, Linear], 3),
+        networks(6, 1, &[2, 128, 128, 40], [Relu, Linear], 1),
+        networks(2, 4000, &[6, 64, 64, 2], [Tanh, Tanh], 2), // so many that ReLU would turn over somewhere
     ]
 };
 
 impl Networks {
     pub(super) fn run(&self, device: &Device) -> Vec<Vec<f64>> {
-        let Networks { members, rows, widths, hidden, output, shared } = *self;
+        let Networks { members, rows, widths, hidden, output, batches } = *self;
         let Ok(shape) = Shape::new(members, widths.to_vec(), hidden) else { return vec![] };
         let shape = Shape { output, ..shape };
         let mut draw = numbers(1);
         let ensemble = Ensemble::random(device, shape.clone(), Stream::new(2));
-        let x = device.upload(&draw(if shared { 1 } else { members } * rows * shape.inputs()));
-        let input = if shared { Input::Shared(&x) } else { Input::PerMember(&x) };
+        let x = device.upload(&draw(batches * rows * shape.inputs()));
+        let input = Input::Grouped(&x, batches);
         let mut outputs = device.zeros(members * rows * shape.outputs());
         ensemble.infer(device, input, rows, &mut outputs);
         let mut bounded = device.zeros(outputs.len());

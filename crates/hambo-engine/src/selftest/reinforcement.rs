@@ -55,10 +55,11 @@ pub(super) fn values(device: &Device, rows: usize, dims: usize) -> Vec<Vec<f64>>
     let mut d_options = device.zeros(options.len());
     device.choice_error(&options, &choices, &y, &mut d_options, &mut losses);
     let ahead = device.upload(&draw(2 * rows * dims * dims));
-    let (rewards, ended) = (device.upload(&draw(rows * dims)), device.adopt(goes_on.repeat(dims)));
+    let status = goes_on.repeat(dims).iter().map(|&x| x as u32).collect();
+    let (rewards, status) = (device.upload(&draw(rows * dims)), device.adopt(status));
     let mut scores = device.zeros(rows * dims);
     let discounts = device.upload(&[1.0, 0.9]);
-    device.look_ahead(-0.5, (&discounts, &step), [&rewards, &ended], &ahead, dims, &mut scores);
+    device.look_ahead(-0.5, (&discounts, &step), (&rewards, &status), &ahead, dims, &mut scores);
     let mut target = device.upload(&draw(rows * dims));
     device.polyak(0.1, &actions, &mut target);
     let mut joined = device.zeros(rows * (2 * dims + 1));

@@ -2,7 +2,7 @@
 
 use super::host::{all, contents, numbers};
 use crate::backend::{Activation, Adam, Device, Gaussian, Input, Shape, SteinKernel, Svgd};
-use crate::nn::{Ensemble, Minibatches, Optimizer, PassBuffers};
+use crate::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use crate::rng::Stream;
 
 pub(super) const SMALL: &[usize] = &[2, 64, 64, 2];
@@ -10,11 +10,11 @@ pub(super) const PAPERS: &[usize] = &[2, 256, 256, 256, 256, 2];
 
 pub(super) fn svgd(
     device: &Device,
-    members: usize,
+    (members, groups): (usize, usize),
     n: usize,
     kernel: SteinKernel,
 ) -> Vec<Vec<f64>> {
-    let svgd = Svgd { kernel, prior_temperature: 0.1, likelihood_scale: 3.0 };
+    let svgd = Svgd { kernel, prior_temperature: 0.1, likelihood_scale: 3.0, groups };
     let mut draw = numbers(3);
     let near = (10.0 / n as f32).sqrt(); // so near that all kernels act
     let start: Vec<f32> = draw(members * n).iter().map(|x| near * x).collect();
@@ -31,8 +31,10 @@ pub(super) fn svgd(
     let mut unclipped = draw(members * n);
     unclipped[n / 2] = f32::INFINITY; // the first member's
     let mut clipped = device.adopt(unclipped);
-    device.clip_norm(members, 1.0, &mut clipped);
-    all(device, &[&direction, &ensemble.params, &clipped])
+    let mut idle = device.zeros(members);
+    device.clip_norm(members, 1.0, &mut clipped, &mut idle);
+    device.clip_norm(members, 1.0, &mut clipped, &mut idle);
+    all(device, &[&direction, &ensemble.params, &clipped, &idle])
 }
 
 /// The loss along a training of a Bayesian network, recorded and replayed where the device can, with all rows on the
@@ -47,9 +49,10 @@ pub(super) fn training(device: &Device, widths: &[usize], on_device: bool) -> Ve
     let noise = draw(ROWS);
     let truth = |(row, e): (&[f32], &f32)| (2.0 * row[0]).sin() + 0.5 * row[1] + 0.1 * e;
     let y: Vec<f32> = x.chunks_exact(2).zip(&noise).map(truth).collect();
-    let mut batches = Minibatches::kept(device, [x, y], [2, 1], BATCH, on_device);
+    let mut batches = Minibatches::kept(device, [x, y], [2, 1], BatchSizes::one(BATCH), on_device);
     let (head, stream) = (Gaussian { dims: 1, floor: 1e-2 }, Stream::new(12));
-    let svgd = Svgd { kernel: SteinKernel::Median, prior_temperature: 1e-4, likelihood_scale: 1.0 };
+    let kernel = SteinKernel::Median;
+    let svgd = Svgd { kernel, prior_temperature: 1e-4, likelihood_scale: 1.0, groups: 1 };
     let mut ensemble = Ensemble::random(device, shape.clone(), Stream::new(11));
     let mut optimizer = Optimizer::new(device, Adam::cosine(1e-3, 1000), ensemble.params.len());
     let mut trace = PassBuffers::new(device, &shape, BATCH);

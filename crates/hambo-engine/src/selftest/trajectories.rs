@@ -2,10 +2,19 @@
 
 use super::host::{all, contents, numbers};
 use crate::backend::{
-    Buffer, Device, Gaussian, Outcome, Power, Prediction, RolloutStep, Shift, Step, StepKind,
+    Buffer, Device, Exit, Gaussian, Limits, Outcome, Power, Prediction, RolloutStep, Shift, Step,
+    StepKind,
 };
 use crate::expression::{Program, Scope};
 use crate::rng::Stream;
+
+/// A range that some of the numbers used here leave, without one for the first entry.
+fn range(device: &Device, ds: usize) -> [Buffer; 2] {
+    [f32::NEG_INFINITY, f32::INFINITY].map(|none| {
+        let limit = |c: usize| if c == 0 { none } else { none.signum() * (1.0 + 0.01 * c as f32) };
+        device.adopt((0..ds).map(limit).collect())
+    })
+}
 
 /// Everything that a trajectory and the way back along it are made of.
 pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
@@ -38,12 +47,18 @@ pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64
     ];
     let (members, relative) = (MEMBERS, true);
     let (head, output, scale, offset) = (&head, &output, &scale, &offset);
-    let prediction = Prediction { head, members, output, scale, offset, relative };
+    let [lowest, highest] = &range(device, ds);
+    let limits = |sums_from| Limits { low: lowest, high: highest, sums_from };
+    let free = || Prediction { head, members, output, scale, offset, relative, limits: None };
     let mut next = device.zeros(rows * ds);
     for (step, relative) in steps.iter().zip([true, false, true, false, true]) {
-        device.propagate(&Prediction { relative, ..prediction }, step, &states, &mut next);
-        results.extend(all(device, &[&next]));
+        for limits in [Some(limits(ds - 1)), None] {
+            let prediction = Prediction { relative, limits, ..free() };
+            device.propagate(&prediction, step, &states, &mut next);
+            results.extend(all(device, &[&next]));
+        }
     }
+    let prediction = free();
     let d_next = device.upload(&draw(rows * ds));
     let (mut d_output, mut d_amount) = (device.zeros(output.len()), device.zeros(rows * ds));
     for power in [Power::Deviation, Power::Variance] {
@@ -56,7 +71,7 @@ pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64
         (device.upload(&draw(rows * ds)), device.upload(&draw(rows * da)));
     device.standardize_gradient(&d_inputs, &std, (&mut d_states, ds), (&mut d_actions, da));
 
-    // Trajectories that go on, end, and leave the numbers.
+    // Trajectories that go on, end, leave the numbers, and leave their limits.
     let mut rewards = draw(rows);
     rewards.iter_mut().step_by(7).for_each(|r| *r = f32::INFINITY);
     let mut bad = draw(rows * ds);
@@ -64,18 +79,47 @@ pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64
     let ends =
         |r: usize| if r % 13 == 12 { f32::NAN } else { f32::from(u8::from(r.is_multiple_of(5))) };
     let ended = device.adopt((0..rows).map(ends).collect());
-    let (rewards, bad) = (device.adopt(rewards), device.adopt(bad));
-    let mut current = device.upload(&draw(rows * ds));
-    let (mut returns, mut status) = (device.zeros(rows), device.zeros(rows));
-    let (discounts, mut step) = (device.upload(&[1.0, 0.9, 0.81]), device.counter());
-    for next in [&bad, &next, &next] {
-        let outcome = Outcome { next, rewards: &rewards, ended: Some(&ended) };
-        device.end_step((&discounts, &step), &outcome, &mut current, &mut returns, &mut status);
-        device.advance(&mut step);
+    let (bad, discounts) = (device.adopt(bad), device.upload(&[1.0, 0.9, 0.81]));
+    let remaining = &device.upload(&[1.71, 0.9, 0.0]);
+    let (begin, running) = (draw(rows * ds), draw(rows * ds));
+    for (worst, may_end) in
+        [(None, true), (Some(0.3), true), (Some(0.3), false), (Some(-9.0), true)]
+    {
+        let (mut rewards, mut current) = (device.upload(&rewards), device.upload(&begin));
+        let (mut returns, mut status) = (device.zeros(rows), device.zeros(rows));
+        let mut step = device.counter();
+        for next in [&bad, &next, &next] {
+            let exit = worst.map(|worst| Exit {
+                limits: limits(ds.div_ceil(2)),
+                worst,
+                remaining,
+                may_end,
+            });
+            let (discount, outcome) =
+                ((&discounts, &step), Outcome { next, ended: Some(&ended), exit });
+            let done = (&mut rewards, &mut current, &mut returns);
+            device.end_step(discount, &outcome, done.0, done.1, done.2, &mut status);
+            device.advance(&mut step);
+        }
+        let mut running = device.upload(&running);
+        device.still_running(&status, &mut running);
+        results.extend(all(device, &[&rewards, &current, &returns, &running]));
+        results.push(contents(device, &status));
     }
-    let mut running = device.upload(&draw(rows * ds));
-    device.still_running(&status, &mut running);
-    results.extend(all(device, &[&d_states, &d_actions, &current, &returns, &running]));
+    results.extend(all(device, &[&d_states, &d_actions]));
+
+    // What their ends are worth, in one group and in as many as there are rows.
+    let (first, rewards) = (device.counter(), device.adopt(rewards));
+    let status = device.adopt((0..rows as u32).map(|r| r % 4).collect());
+    let before = device.adopt((0..rows as u32).map(|r| u32::from(r % 9 == 8)).collect());
+    for groups in [1, rows] {
+        let (mut to_go, mut d_end) = (device.upload(&draw(rows)), device.zeros(rows));
+        for _ in 0..2 {
+            let (status, weight) = ([&before, &status], (&discounts, &first));
+            device.end_gradient(groups, status, weight, &rewards, &mut to_go, &mut d_end);
+            results.extend(all(device, &[&to_go, &d_end]));
+        }
+    }
 
     // Policies.
     let (low, high) = (device.upload(&vec![-0.5; ds]), device.upload(&vec![0.7; ds]));
@@ -107,7 +151,7 @@ pub(super) fn trajectory(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64
 }
 
 /// What follows the networks in a step of trajectories, in every way that a step can be drawn, with and without angles
-/// and an end, and with rows that leave the numbers.
+/// and an end, with and without limits, and with rows that leave them or the numbers.
 pub(super) fn rollout_steps(device: &Device, rows: usize, ds: usize) -> Vec<Vec<f64>> {
     const MEMBERS: usize = 5;
     let program = |texts: &[&str], scope| Program::parse(texts, ds, 2, scope);
@@ -132,9 +176,14 @@ pub(super) fn rollout_steps(device: &Device, rows: usize, ds: usize) -> Vec<Vec<
         [device.adopt(draw(ds).iter().map(|x| x.abs()).collect()), device.upload(&draw(ds))];
     let reach = device.upload(&draw(ds));
     let chosen = device.adopt((0..rows as u32).map(|r| r % MEMBERS as u32).collect());
-    let discounts = device.upload(&[1.0, 0.9, 0.81]);
+    let (discounts, remaining) =
+        (device.upload(&[1.0, 0.9, 0.81]), device.upload(&[1.71, 0.9, 0.0]));
+    let [low, high] = &range(device, ds);
     let mut results = Vec::new();
-    for kind in 0..6 {
+    for (kind, limited) in (0..6).flat_map(|kind| [(kind, false), (kind, true)]) {
+        // Sums are changes: they have limits where predictions are relative.
+        let sums_from = if kind % 2 == 0 { ds.div_ceil(2) } else { ds };
+        let limits = || limited.then_some(Limits { low, high, sums_from });
         let [mut states, mut amount] = [&starts, &shifts].map(|values| device.upload(values));
         let [mut next, mut room] = [0, 1].map(|_| device.zeros(rows * ds));
         let [mut rewards, mut ended, mut returns] = [0; 3].map(|_| device.zeros(rows));
@@ -151,6 +200,7 @@ pub(super) fn rollout_steps(device: &Device, rows: usize, ds: usize) -> Vec<Vec<
                     scale: &units[0],
                     offset: &units[1],
                     relative: kind % 2 == 0,
+                    limits: limits(),
                 },
                 kind: match kind {
                     0 => StepKind::Mean,
@@ -173,6 +223,12 @@ pub(super) fn rollout_steps(device: &Device, rows: usize, ds: usize) -> Vec<Vec<
                 wrapped: (kind % 3 == 0).then_some((&wrapped, &mut room)),
                 reward: &reward,
                 termination: (kind != 1).then_some(&termination),
+                exit: limits().map(|limits| Exit {
+                    limits,
+                    worst: 0.5,
+                    remaining: &remaining,
+                    may_end: kind != 1,
+                }),
                 discounts: &discounts,
                 time: &mut time,
                 states: &mut states,

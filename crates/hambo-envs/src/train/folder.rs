@@ -5,18 +5,40 @@ use hambo::policy::Policy;
 use hambo::run::checkpoint::Arrays;
 use hambo::run::checkpoint::{restore_parts, store_parts};
 use hambo::{Error, Result};
-use hambo_engine::files::write_together;
+use hambo_engine::files::{Digest, Lock, make_folder, write_together};
 use hambo_engine::rl::Transition;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-const FORMAT: &str = "hambo-training/1";
+const FORMAT: &str = "hambo-training/2";
 const STATE: &str = "training.safetensors";
 const REPLAY: &str = "replay.bin";
 
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    /// No other process works in it meanwhile.
+    _lock: Lock,
+}
+
+/// What to do about a file that cannot be used.
+const DAMAGED: &str = "delete the folder to begin anew, or name another one";
+
+/// The digest of the first bytes of a file, which is left behind them.
+fn digest_of(file: &mut File, length: u64) -> std::io::Result<Digest> {
+    let mut digest = Digest::default();
+    let mut rest = file.take(length);
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match rest.read(&mut piece) {
+            Ok(0) => return Ok(digest),
+            Ok(n) => digest.add_bytes(&piece[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
 
 /// The state of a training, except the weights of its networks.
 #[derive(Serialize, Deserialize)]
@@ -27,33 +49,35 @@ struct Description {
     steps: usize,
     episodes: u64,
     updates: u32,
+    /// SHA-256 of the transitions of these steps.
+    replay_sha256: String,
     points: Vec<CurvePoint>,
 }
 
 impl Folder {
     /// The folder, made where it is missing.
     pub fn open(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path).map_err(|e| Error::io(path, "make the folder", e))?;
-        Ok(Folder(path.to_owned()))
+        make_folder(path)?;
+        Ok(Folder { path: path.to_owned(), _lock: Lock::take(path)? })
     }
 
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     pub fn write(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
-        write_together(&[(self.0.join(name), bytes)])
+        write_together(&[(self.path.join(name), bytes)])
     }
 
     pub fn save_policy(&self, policy: &Policy, name: &str) -> Result<()> {
-        policy.save(&self.0.join(format!("{name}.safetensors")))
+        policy.save(&self.path.join(format!("{name}.safetensors")))
     }
 }
 
 impl Training<'_> {
     /// Saves the training: first the new transitions of the replay, then, in one write, the state that counts them.
     pub(super) fn save(&mut self, folder: &Folder, points: &[CurvePoint]) -> Result<()> {
-        let path = folder.0.join(REPLAY);
+        let path = folder.path.join(REPLAY);
         let bytes: Vec<u8> = self.unsaved.iter().flat_map(|x| x.to_le_bytes()).collect();
         let start = (self.steps * self.row()) as u64 * 4 - bytes.len() as u64;
         let mut options = OpenOptions::new();
@@ -65,15 +89,17 @@ impl Training<'_> {
                 file.sync_all()
             });
         written.map_err(|e| Error::io(&path, "write", e))?;
+        self.replayed.add_bytes(&bytes);
         self.unsaved.clear();
 
-        let path = folder.0.join(STATE);
+        let path = folder.path.join(STATE);
         let description = Description {
             env: self.env.name.clone(),
             config: self.config.clone(),
             steps: self.steps,
             episodes: self.episodes,
             updates: self.config.updates(self.steps) as u32,
+            replay_sha256: self.replayed.clone().finish(),
             points: points.to_vec(),
         };
         let text =
@@ -86,10 +112,10 @@ impl Training<'_> {
 
     /// Resumes what was saved in the folder, if anything was, and returns the step it had reached.
     pub(super) fn resume(&mut self, folder: &Folder) -> Result<usize> {
-        let path = folder.0.join(STATE);
+        let path = folder.path.join(STATE);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(0),
             Err(e) => return Err(Error::io(&path, "read", e)),
         };
         let description = self.read_state(&bytes).map_err(|problem| Error::file(&path, problem))?;
@@ -97,16 +123,17 @@ impl Training<'_> {
         self.episodes = description.episodes;
         self.points = description.points;
         self.sac.set_updates(self.device, description.updates);
-        self.read_replay(&folder.0.join(REPLAY))?;
+        self.read_replay(&folder.path.join(REPLAY), &description.replay_sha256)?;
         Ok(self.steps)
     }
 
     /// Restores the networks and returns the rest. The file is not trusted.
     fn read_state(&mut self, bytes: &[u8]) -> std::result::Result<Description, String> {
-        let (arrays, header) = Arrays::from_file(bytes)?;
+        let damaged = |problem: String| format!("{problem}; {DAMAGED}");
+        let (arrays, header) = Arrays::from_file(bytes).map_err(damaged)?;
         if header.get("format").map(String::as_str) != Some(FORMAT) {
             return Err(format!(
-                "`format` in its header is {:?}: expected {FORMAT:?}",
+                "`format` in its header is {:?}: expected {FORMAT:?}; {DAMAGED}",
                 header.get("format")
             ));
         }
@@ -136,8 +163,8 @@ impl Training<'_> {
         Ok(description)
     }
 
-    /// Reads the transitions that are still remembered.
-    fn read_replay(&mut self, path: &Path) -> Result<()> {
+    /// Reads the transitions, which must have this digest, and keeps those that are still remembered.
+    fn read_replay(&mut self, path: &Path, digest: &str) -> Result<()> {
         let row = self.row();
         let first = self.steps.saturating_sub(self.config.remembered as usize);
         let problem = |e| Error::io(path, "read the transitions", e);
@@ -147,14 +174,19 @@ impl Training<'_> {
         let expected = self.steps as u128 * row as u128 * 4;
         if u128::from(length) < expected {
             let text = format!(
-                "{length} bytes: the state beside it counts {} steps, {expected} bytes",
+                "{length} bytes: the state beside it counts {} steps, {expected} bytes; {DAMAGED}",
                 self.steps
             );
             return Err(Error::file(path, text));
         }
+        self.replayed = digest_of(&mut file, (first * row * 4) as u64).map_err(problem)?;
         let mut bytes = vec![0; (self.steps - first) * row * 4];
-        let start = SeekFrom::Start((first * row * 4) as u64);
-        file.seek(start).and_then(|_| file.read_exact(&mut bytes)).map_err(problem)?;
+        file.read_exact(&mut bytes).map_err(problem)?;
+        self.replayed.add_bytes(&bytes);
+        if self.replayed.clone().finish() != digest {
+            let text = "its bytes do not have the SHA-256 in the state beside it";
+            return Err(Error::file(path, format!("damaged: {text}; {DAMAGED}")));
+        }
         let (ds, da) = (self.env.task.state_dim, self.env.task.action_dim);
         for (number, bytes) in (first..).zip(bytes.chunks_exact(4 * row)) {
             let row: Vec<f32> = bytes

@@ -18,6 +18,7 @@ use hambo::run::Observer;
 use hambo::stats::Mean;
 use hambo::{Error, Result};
 use hambo_engine::backend::{Buffer, Device, Input};
+use hambo_engine::files::Digest;
 use hambo_engine::rl::{ReplayBuffer, Sac, SacUpdate, Transition, Widths};
 use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,7 @@ impl TrainConfig {
                 format!("at most {}", u32::MAX / 2),
             ));
         }
+        Error::check_count("evaluation_episodes", self.evaluation_episodes, 1_000_000)?;
         if self.evaluation_episodes < 2 {
             let expected = "at least 2, for a standard error";
             return Err(Error::setting("evaluation_episodes", self.evaluation_episodes, expected));
@@ -155,6 +157,8 @@ struct Training<'a> {
     points: Vec<CurvePoint>,
     /// Transitions that are not in the folder yet.
     unsaved: Vec<f32>,
+    /// The digest of those that are.
+    replayed: Digest,
     // One step's working memory.
     output: Buffer,
     log_prob: Buffer,
@@ -183,6 +187,7 @@ impl<'a> Training<'a> {
             episodes: 0,
             points: Vec::new(),
             unsaved: Vec::new(),
+            replayed: Digest::default(),
             output: device.zeros(2 * task.action_dim),
             log_prob: device.zeros(1),
             squashed: device.zeros(task.action_dim),

@@ -4,6 +4,7 @@ use crate::dynamics::Pass;
 use crate::rollout::{ObservationBuffers, World};
 use crate::{Error, Result};
 use hambo_engine::backend::{Buffer, Counter, Shift};
+use hambo_engine::expression::Program;
 
 /// Room for one step of a backward pass over `rows` trajectories.
 pub(crate) struct Adjoint<'a> {
@@ -29,6 +30,8 @@ pub(crate) struct AdjointStep<'a> {
     pub shift: Shift<'a>,
     /// Weights of the rewards of all steps in J, and which step this is.
     pub weight: (&'a Buffer, &'a Counter),
+    /// The probability of an end p(s, a, s'), and dJ/dp `[rows]`; none: ends have no gradient.
+    pub end: Option<(&'a Program, &'a Buffer)>,
 }
 
 impl<'a> Adjoint<'a> {
@@ -53,8 +56,8 @@ impl<'a> Adjoint<'a> {
         self.pass.forward(world.device, &self.inputs);
     }
 
-    /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward and model; adds the reward's
-    /// part to `d_next` itself. [`Adjoint::recompute`] must have seen the same step.
+    /// From dJ/ds' in `d_next` to dJ/d(shift), dJ/ds and dJ/da, through reward, end and model; adds the
+    /// part of reward and end to `d_next` itself. [`Adjoint::recompute`] must have seen the same step.
     pub fn back(&mut self, world: &World<'_>, step: &AdjointStep<'_>, d_next: &mut Buffer) {
         let World { device, model, .. } = *world;
         device.fill(&mut self.d_s, 0.0);
@@ -68,6 +71,11 @@ impl<'a> Adjoint<'a> {
             &self.weights,
             [&mut self.d_s, &mut self.d_a, &mut *d_next],
         );
+        // p(s, a, s')
+        if let Some((end, d_end)) = step.end {
+            let gradients = [&mut self.d_s, &mut self.d_a, &mut *d_next];
+            device.evaluate_gradient(end, [step.s, step.a, step.next], d_end, gradients);
+        }
         device.still_running(step.running, d_next);
         // s' = s + offset + scale (μ + amount σ_e + σ_a ε)
         let (output, d_output) = self.pass.output();

@@ -3,6 +3,7 @@
 use super::dqn::DqnConfig;
 use super::sac::SacConfig;
 use crate::{Error, Result};
+use hambo_engine::backend::{Activation, Shape};
 use serde::{Deserialize, Serialize};
 
 /// Largest of the counts.
@@ -14,7 +15,8 @@ const MOST_STATES: usize = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimizers {
-    /// Back-propagation through the model, several restarts; SAC where returns change in steps alone.
+    /// Back-propagation through the model, several restarts; SAC where returns change in steps alone, and both where the
+    /// ends of episodes are all that has a gradient.
     Pathwise,
     /// The paper's: Soft Actor-Critic alone.
     Sac,
@@ -44,7 +46,7 @@ pub struct SearchConfig {
     /// Trajectories of a measurement.
     pub evaluation: usize,
     /// Converged: the lowest value improved by less than this share of its distance from the neutral value
-    /// (and a tenth of that share of the neutral value itself) …
+    /// (and a tenth of the neutral value's standard error) …
     pub tolerance: f64,
     /// … during that many measurements.
     pub patience: usize,
@@ -106,12 +108,23 @@ impl SearchConfig {
                 "a positive, finite number",
             ));
         }
+        let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
+        Shape::new(self.restarts, widths, Activation::Relu)?.check_rows("batch", self.batch)?;
+        let [temperature, rate] = [self.sac.temperature, self.sac.temperature_rate];
+        for (name, value) in [("sac.temperature", temperature), ("sac.temperature_rate", rate)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(Error::setting(name, value, "a positive, finite number"));
+            }
+        }
         self.sac.learning.validate()?;
         self.dqn.validate()
     }
 
     /// An error if a descent over this horizon would have to remember more states than there can be room for.
     pub(crate) fn check_size(&self, horizon: usize) -> Result<()> {
+        if self.optimizers != Optimizers::Pathwise {
+            self.sac.learning.check_size(horizon)?;
+        }
         let states = self.restarts.saturating_mul(self.batch).saturating_mul(horizon);
         match states > MOST_STATES {
             true => Err(Error::setting(

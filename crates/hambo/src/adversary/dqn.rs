@@ -65,9 +65,7 @@ impl DqnConfig {
     /// Checks every setting against its range.
     pub fn validate(&self) -> Result<()> {
         self.learning.validate()?;
-        if self.patience == 0 {
-            return Err(Error::setting("dqn.patience", self.patience, "at least 1"));
-        }
+        Error::check_count("dqn.patience", self.patience, 1_000_000)?;
         for share in self.exploration {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Error::setting("dqn.exploration", share, "shares from 0 to 1"));

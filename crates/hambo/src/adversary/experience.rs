@@ -1,9 +1,9 @@
 //! What a learning adversary tried in its latest rounds of hallucinated episodes.
 
 use super::learning::LearningConfig;
+use crate::Result;
 use crate::rollout::{Rollout, World};
 use crate::run::checkpoint::{Arrays, Element};
-use crate::{Error, Result};
 use hambo_engine::backend::{Buffer, Device, Number, Status};
 use hambo_engine::rl::{ReplayBuffer, Widths};
 use hambo_engine::rng::Stream;
@@ -32,15 +32,10 @@ impl<A: Number> Experience<A> {
     /// Room for the latest rounds.
     pub fn new(world: &World<'_>, widths: Widths, learning: &LearningConfig) -> Result<Self> {
         let LearningConfig { remembered_rounds: most_rounds, episodes, batch, .. } = *learning;
-        let World { device, setting, .. } = *world;
+        let World { device, model, setting, .. } = *world;
+        let episodes = episodes.next_multiple_of(model.folds());
         let rows = most_rounds.saturating_mul(episodes).saturating_mul(setting.horizon);
-        if u32::try_from(rows).is_err() {
-            return Err(Error::setting(
-                "remembered_rounds",
-                most_rounds,
-                format!("fewer: {rows} steps would be remembered, and 2³² − 1 are possible"),
-            ));
-        }
+        learning.check_size(setting.horizon)?;
         Ok(Experience {
             replay: ReplayBuffer::new(device, widths, rows, batch),
             episodes,

@@ -31,11 +31,12 @@ pub(crate) fn search_members(
             SearchReport::restore(arrays)
         })?,
         None => {
-            let neutral = search.measure(Propagation::DrawEveryStep)?[0];
+            let neutral = search.measure_neutral(Propagation::DrawEveryStep)?;
             // Drawn particles are choices, too: where they leave the finite numbers, so does the worst choice.
-            let lowest = if neutral.is_finite() { f64::INFINITY } else { f64::NEG_INFINITY };
+            let lowest = if neutral.0.is_finite() { f64::INFINITY } else { f64::NEG_INFINITY };
             let mut report = SearchReport::new(neutral, lowest);
-            for (member, value) in search.measure(Propagation::EachMember)?.into_iter().enumerate()
+            for (member, value) in
+                search.measure(Propagation::EachMember, model.members())?.into_iter().enumerate()
             {
                 if report.compare(FoundBy::Constant, member, value) {
                     best = MemberAdversary::constant(device, model, member)?;
@@ -68,7 +69,7 @@ pub(crate) fn search_members(
             let ahead = candidate.look_ahead.is_some();
             let found_by = if ahead { FoundBy::DqnLookAhead } else { FoundBy::Dqn };
             let greedy = Chooser { adversary: &candidate, exploration: 0.0 };
-            let value = search.measure(Propagation::Chosen(greedy))?[0];
+            let value = search.measure(Propagation::Chosen(greedy), 1)?[0];
             lowest = value.min(lowest);
             if report.compare(found_by, index, value) {
                 best = candidate;

@@ -11,6 +11,7 @@ mod report;
 mod sac;
 mod search;
 mod shift_search;
+mod survival;
 #[cfg(test)]
 mod tests;
 

@@ -1,16 +1,18 @@
 //! The pathwise adversary: η(s, a) trained by back-propagation through the learned model, the policy, the
-//! noise and the reward over the whole horizon.
+//! noise, the reward and the ends of episodes over the whole horizon.
 //!
 //! A forward pass keeps the states alone; the backward pass recomputes what it needs step by step, so that
 //! memory grows with the horizon only by the size of a state.
 
 use super::adjoint::{Adjoint, AdjointStep};
+use super::survival::Survival;
 use crate::Result;
 use crate::rollout::ShiftAdversary;
 use crate::rollout::{
-    ObservationBuffers, Propagation, Rollout, World, noise_stream, policy_stream,
+    ObservationBuffers, Propagation, Rollout, Setting, World, noise_stream, policy_stream,
 };
 use hambo_engine::backend::{Adam, Buffer, Counter, Input, Shift};
+use hambo_engine::expression::Program;
 use hambo_engine::nn::{Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
 
@@ -20,15 +22,20 @@ pub(crate) struct Pathwise<'a> {
     starts: usize,
     optimizer: Optimizer,
     adjoint: Adjoint<'a>,
+    /// What ends are worth; none: they have no gradient.
+    survival: Option<Survival>,
     observed: ObservationBuffers,
     adversary_trace: PassBuffers,
     gradient: Buffer,
+    /// Steps since [`Pathwise::count_anew`] that each restart did not take.
+    idle: Buffer,
+    steps: usize,
     step_gradient: Buffer,
     reach: Buffer,
     /// States before every step and after the last, `[horizon + 1, rows, state]`, and what went with them.
     states: Buffer,
-    actions: Buffer,
     status: Buffer<u32>,
+    actions: Buffer,
     // One step of the backward pass.
     s: Buffer,
     a: Buffer,
@@ -45,7 +52,7 @@ pub(crate) struct Pathwise<'a> {
 }
 
 impl<'a> Pathwise<'a> {
-    /// Room to train `adversary` on `starts` trajectories a restart.
+    /// Room to train `adversary` on `starts` trajectories a network.
     pub fn new(
         world: &'a World<'a>,
         adversary: &ShiftAdversary,
@@ -56,38 +63,57 @@ impl<'a> Pathwise<'a> {
         let (ds, da, horizon) = (model.state_dim(), model.action_dim(), setting.horizon);
         let networks = &adversary.networks;
         let rows = networks.shape.members * starts;
+        let folds = model.folds();
+        let noisy = world.noise_rows(folds * starts, adversary.restarts(folds));
         let parameters = networks.params.len();
-        let weights = (0..horizon)
-            .map(|t| (setting.discount.powi(t as i32) / starts as f64) as f32)
-            .collect();
-        Ok(Pathwise {
+        let pathwise = Pathwise {
             world,
             starts,
             optimizer: Optimizer::new(device, adam, parameters),
             adjoint: Adjoint::new(world, rows)?,
+            survival: None,
             observed: world.observation_buffers(rows),
             adversary_trace: PassBuffers::new(device, &networks.shape, starts),
             gradient: device.zeros(parameters),
+            idle: device.zeros(networks.shape.members),
+            steps: 0,
             step_gradient: device.zeros(parameters),
             reach: device.upload(&adversary.set.reach),
             states: device.zeros((horizon + 1) * rows * ds),
+            status: device.zeros((horizon + 1) * rows),
             actions: device.zeros(horizon * rows * da),
-            status: device.zeros(horizon * rows),
             s: device.zeros(rows * ds),
             a: device.zeros(rows * da),
             next: device.zeros(rows * ds),
             running: device.zeros(rows),
             shifts: device.zeros(rows * ds),
-            noise: device.zeros(starts * ds),
-            policy_noise: world.setting.policy.noise(device, rows, rows / starts),
+            noise: device.zeros(noisy * ds),
+            policy_noise: world.setting.policy.noise(device, rows, rows / noisy),
             d_next: device.zeros(rows * ds),
             d_inputs: device.zeros(rows * model.input_dim()),
-            weights: device.adopt(weights),
+            weights: device.zeros(horizon),
             time: device.counter(),
-        })
+        };
+        Ok(pathwise.in_units_of(1.0))
     }
 
-    /// One descent step of every restart on its mean return; gives the mean return of each before the step.
+    /// With ends that have the gradient of this probability.
+    pub fn with_soft_termination(mut self, end: Option<Program>) -> Self {
+        let (rows, device) = (self.running.len(), self.world.device);
+        self.survival = end.map(|end| Survival::new(device, end, (rows / self.starts, rows)));
+        self
+    }
+
+    /// Descends on returns in this unit, so that the unit of rewards does not matter to how long a gradient is.
+    pub fn in_units_of(mut self, unit: f64) -> Self {
+        let Setting { discount, horizon, .. } = self.world.setting;
+        let weight = |t: usize| (discount.powi(t as i32) / self.starts as f64 / unit) as f32;
+        self.weights = self.world.device.adopt((0..horizon).map(weight).collect());
+        self
+    }
+
+    /// One descent step of every network on its mean return from `starts`, those of each fold together; gives the mean
+    /// return of each before the step.
     pub fn descend(
         &mut self,
         adversary: &mut ShiftAdversary,
@@ -98,29 +124,47 @@ impl<'a> Pathwise<'a> {
         self.backward(adversary, stream);
         let device = self.world.device;
         let networks = &mut adversary.networks;
-        device.clip_norm(networks.shape.members, 1.0, &mut self.gradient);
+        device.clip_norm(networks.shape.members, 1.0, &mut self.gradient, &mut self.idle);
+        self.steps += 1;
         self.optimizer.step(device, &mut networks.params, &self.gradient);
         Ok(returns)
     }
 
-    /// Whether a restart could not move in the last step: its gradient vanished, or overflowed and was dropped.
+    /// Whether a restart could not move in the last step, or in more than half of those since [`Pathwise::count_anew`]: its
+    /// gradient vanished, or overflowed and was dropped.
     pub fn stands_still(&self) -> Result<bool> {
+        let idle = self.world.device.download(&self.idle)?;
+        if idle.iter().any(|&steps| 2.0 * steps > self.steps as f32) {
+            return Ok(true);
+        }
         let gradient = self.world.device.download(&self.gradient)?;
         let each = gradient.len() * self.starts / self.running.len();
         Ok(gradient.chunks_exact(each).any(|restart| restart.iter().all(|&g| g == 0.0)))
+    }
+
+    /// Forgets which steps were not taken so far.
+    pub fn count_anew(&mut self) {
+        self.world.device.fill(&mut self.idle, 0.0);
+        self.steps = 0;
     }
 
     /// Everything of a training that later steps build on, by name; with [`Pathwise::set_steps`] enough to go on.
     pub fn parts<'b>(
         &'b mut self,
         adversary: &'b mut ShiftAdversary,
-    ) -> [(&'static str, &'b mut Buffer); 3] {
+    ) -> [(&'static str, &'b mut Buffer); 4] {
         let [mean, square] = self.optimizer.moments();
-        [("pathwise", &mut adversary.networks.params), ("adam.mean", mean), ("adam.square", square)]
+        [
+            ("pathwise", &mut adversary.networks.params),
+            ("adam.mean", mean),
+            ("adam.square", square),
+            ("pathwise.idle", &mut self.idle),
+        ]
     }
 
-    /// Goes on as if `steps` descent steps had been made.
-    pub fn set_steps(&mut self, steps: usize) {
+    /// Goes on as if `steps` descent steps had been made, the last of them, `since`, after [`Pathwise::count_anew`].
+    pub fn set_steps(&mut self, steps: usize, since: usize) {
+        self.steps = since;
         self.optimizer.set_steps(self.world.device, steps as u32);
     }
 
@@ -147,8 +191,7 @@ impl<'a> Pathwise<'a> {
                 let mut params = device.download(&adversary.networks.params).unwrap();
                 let moved = params[restart * n..].iter_mut().zip(g);
                 moved.for_each(|(p, g)| *p += (h * f64::from(*g) / norm) as f32);
-                let mut moved = adversary.restart(device, 0);
-                moved.networks.shape = adversary.networks.shape.clone();
+                let mut moved = adversary.within(device, &adversary.set);
                 moved.networks.params = device.adopt(params);
                 pathwise.forward(&moved, starts, stream).unwrap()[restart]
             };
@@ -176,6 +219,7 @@ impl<'a> Pathwise<'a> {
             device.store_at(&rollout.actions, &rollout.time, 1, 0, &mut self.actions);
         });
         device.store_at(&rollout.states, &rollout.time, 0, 0, &mut self.states);
+        device.store_at(&rollout.status, &rollout.time, 0, 0, &mut self.status);
         let returns = rollout.returns(device)?.values;
         let mean =
             |group: &[f32]| group.iter().map(|&r| f64::from(r)).sum::<f64>() / group.len() as f64;
@@ -186,6 +230,7 @@ impl<'a> Pathwise<'a> {
         let device = self.world.device;
         device.fill(&mut self.gradient, 0.0);
         device.fill(&mut self.d_next, 0.0); // no reward follows the last step
+        self.survival.iter_mut().for_each(|survival| survival.begin(device));
         let horizon = self.world.setting.horizon;
         device.set(&mut self.time, horizon as u32);
         self.world.repeat(horizon, || {
@@ -194,6 +239,9 @@ impl<'a> Pathwise<'a> {
             device.load_at(&self.states, &self.time, 1, &mut self.next);
             device.load_at(&self.actions, &self.time, 0, &mut self.a);
             device.load_at(&self.status, &self.time, 0, &mut self.running);
+            if let Some(survival) = &mut self.survival {
+                device.load_at(&self.status, &self.time, 1, &mut survival.goes_on);
+            }
             self.back_one_step(adversary, stream);
             device.add(&self.step_gradient, &mut self.gradient);
         });
@@ -211,14 +259,19 @@ impl<'a> Pathwise<'a> {
         device.normals(noise_stream(stream), &self.time, &mut self.noise);
         self.policy_noise.draw(device, policy_stream(stream), &self.time);
 
-        // Reward and model.
+        // Reward, end and model.
+        let weight = (&self.weights, &self.time);
+        if let Some(survival) = &mut self.survival {
+            survival.back(self.world, [&self.s, &self.a, &self.next], &self.running, weight);
+        }
         let step = AdjointStep {
             s: &self.s,
             a: &self.a,
             next: &self.next,
             running: &self.running,
             shift: Shift { amount: &self.shifts, power: adversary.set.power, noise: &self.noise },
-            weight: (&self.weights, &self.time),
+            weight,
+            end: self.survival.as_ref().map(|survival| (&survival.end, &survival.d_end)),
         };
         self.adjoint.back(self.world, &step, &mut self.d_next);
 
@@ -243,105 +296,4 @@ impl<'a> Pathwise<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::confidence::ConfidenceSet;
-    use crate::data::{Columns, Transitions};
-    use crate::dynamics::{Bnn, BnnConfig, Dynamics};
-    use crate::policy::Policy;
-    use crate::rollout::Setting;
-    use crate::run::Run;
-    use crate::task::Task;
-    use crate::testing::{self, pendulum_data};
-    use hambo_engine::backend::Device;
-    use std::f64::consts::PI;
-
-    const STARTS: usize = 5;
-
-    fn pendulum() -> (Device, Task, Policy, Bnn, Vec<f32>) {
-        let device = Device::cpu(Some(2)).unwrap();
-        let policy = Policy::read("builtin:swing-up").unwrap();
-        let data = pendulum_data(&device, &policy, 1.0, 600);
-        let config =
-            BnnConfig { particles: 3, hidden: vec![16, 16], steps: 300, ..Default::default() };
-        let model = Bnn::learn(&device, &data, &config, 0, &Run::default()).unwrap();
-        let task = testing::pendulum();
-        let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
-        (device, task, policy, model, starts)
-    }
-
-    /// dJ/dη through model, noise, policy and reward, over several steps, for both widths of the set and for discounted
-    /// rewards.
-    #[test]
-    fn gradients_are_those_of_finite_differences() {
-        let (device, task, policy, model, starts) = pendulum();
-        let setting = Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9 };
-        let world = World::new(&device, &model, setting);
-        for set in [ConfidenceSet::new(&model, 3.0).unwrap(), ConfidenceSet::literal(&model)] {
-            let adversary =
-                ShiftAdversary::random(&device, &model, &set, 2, &[8], Stream::new(5)).unwrap();
-            Pathwise::check_gradient(&world, &adversary, &starts, 1e-2);
-        }
-    }
-
-    /// The same where the reward is learned and an entry of the state is an angle, which the networks see as cosine
-    /// and sine, and which starts anew at ±π.
-    #[test]
-    fn gradients_go_through_learned_rewards_and_angles() {
-        let device = Device::cpu(Some(2)).unwrap();
-        let mut generator = Stream::new(9).generator();
-        let mut c = Columns { state_dim: 2, action_dim: 2, ..Default::default() };
-        for i in 0..600 {
-            let (angle, speed) = (generator.range(-3.1, 3.1), generator.range(-2.0, 2.0));
-            let a = [generator.range(-1.0, 1.0), generator.range(-1.0, 1.0)];
-            let next = [angle + 0.3 * speed, speed + angle.sin() + 0.5 * a[0]];
-            c.states.extend([angle, speed].map(|x| x as f32));
-            c.next_states
-                .extend([(next[0] + PI).rem_euclid(2.0 * PI) - PI, next[1]].map(|x| x as f32));
-            c.actions.extend(a.map(|x| x as f32));
-            c.rewards.push((angle.cos() - 0.1 * speed * speed + 0.2 * a[1]) as f32);
-            c.terminals.push(false);
-            c.timeouts.push(i % 20 == 19);
-            if i % 20 == 0 {
-                c.episode_starts.push(i);
-            }
-        }
-        let data = Transitions::new(c).unwrap();
-        let config = BnnConfig {
-            particles: 3,
-            hidden: vec![16, 16],
-            steps: 300,
-            angles: vec![0],
-            reward: true,
-            ..Default::default()
-        };
-        let model = Bnn::learn(&device, &data, &config, 0, &Run::default()).unwrap();
-        assert_eq!(model.layout().angles[0].from, Some(-std::f32::consts::PI));
-        let task =
-            Task::new("test", [2, 2], "r - 0.1*n[1]^2").unwrap().with_action_bounds(-9.0, 9.0);
-        let policy = Policy::read("builtin:proportional,gain=0.7").unwrap();
-        let setting = Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9 };
-        let world = World::new(&device, &model, setting);
-        let set = ConfidenceSet::new(&model, 3.0).unwrap();
-        let adversary =
-            ShiftAdversary::random(&device, &model, &set, 1, &[8], Stream::new(5)).unwrap();
-        let starts = task.initial.sample(STARTS, &data, Stream::new(4)).unwrap();
-        Pathwise::check_gradient(&world, &adversary, &starts, 2e-2);
-    }
-
-    #[test]
-    fn descent_lowers_the_return() {
-        let (device, task, policy, model, starts) = pendulum();
-        let setting = Setting { task: &task, policy: &policy, horizon: 10, discount: 1.0 };
-        let world = World::new(&device, &model, setting);
-        let set = ConfidenceSet::new(&model, 3.0).unwrap();
-        let mut adversary =
-            ShiftAdversary::random(&device, &model, &set, 1, &[16], Stream::new(5)).unwrap();
-        let mut pathwise = Pathwise::new(&world, &adversary, STARTS, Adam::constant(1e-2)).unwrap();
-        let idle = pathwise.forward(&adversary.idle(&device), &starts, Stream::new(6)).unwrap()[0];
-        let values: Vec<f64> = (0..20)
-            .map(|_| pathwise.descend(&mut adversary, &starts, Stream::new(6)).unwrap()[0])
-            .collect();
-        assert!(values[19] < idle && values[19] < values[0], "neutral {idle}, descent {values:?}");
-    }
-}
+mod tests;

@@ -41,6 +41,9 @@ impl std::fmt::Display for FoundBy {
     }
 }
 
+/// Share of the standard error of a measurement that counts as no difference.
+const NOISE: f64 = 0.1;
+
 /// One of the adversaries that were compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Candidate {
@@ -58,14 +61,18 @@ pub struct Candidate {
 pub struct SearchReport {
     /// Return without an adversary, on the fixed seeds.
     pub neutral: f64,
-    /// Lowest return of each restart, on the fixed seeds.
+    /// Standard error of that, from the single returns.
+    pub std_error: f64,
+    /// Lowest return of each restart, on the fixed seeds; with several folds those of the first fold come first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<f64>,
     /// All that was compared: every restart at its lowest, the SAC adversary after every round; for DA1 every
     /// particle for the whole trajectory, the DQN adversary after every round.
     pub candidates: Vec<Candidate>,
-    /// The lowest of all.
+    /// The lowest of all; with several folds the mean of the lowest of each.
     pub lowest: f64,
+    /// The lowest of each fold.
+    pub lowest_of_folds: Vec<f64>,
     /// Lowest value so far after each measurement.
     pub curve: Vec<f64>,
     /// Iterations of the pathwise adversary, or rounds of DQN.
@@ -76,9 +83,11 @@ pub struct SearchReport {
 
 impl SearchReport {
     /// Before anything was tried.
-    pub(super) fn new(neutral: f64, lowest: f64) -> Self {
+    pub(super) fn new((neutral, std_error): (f64, f64), lowest: f64) -> Self {
         SearchReport {
             neutral,
+            lowest_of_folds: Vec::new(),
+            std_error,
             restarts: Vec::new(),
             candidates: Vec::new(),
             lowest,
@@ -112,9 +121,20 @@ impl SearchReport {
         self.candidates.iter().filter(|c| c.found_by == found_by).count()
     }
 
-    /// The difference of values that counts as none.
+    /// The difference of values that counts as none: a share of what the adversary achieves, and what a measurement can
+    /// hardly tell. It is in the unit of rewards, and a constant added to them does not change it.
     pub(super) fn slack(&self, tolerance: f64) -> f64 {
-        tolerance * ((self.neutral - self.lowest).abs() + 0.1 * self.neutral.abs())
+        let achieved = (self.neutral - self.lowest).max(0.0);
+        let noise = if self.std_error.is_finite() { self.std_error } else { 0.0 };
+        tolerance * achieved + NOISE * noise
+    }
+
+    /// A unit of returns that says how much they matter: their error, or where all are the same a share of them.
+    pub(super) fn unit(&self) -> f64 {
+        let share = 0.01 * self.neutral.abs();
+        let error = Some(self.std_error).filter(|e| e.is_finite() && *e > 1e-4 * share);
+        let or_share = error.or(Some(share).filter(|s| s.is_finite() && *s > 0.0));
+        or_share.unwrap_or(1.0)
     }
 
     /// Whether the lowest value has stopped falling; there is nothing below −∞.
@@ -138,7 +158,9 @@ impl SearchReport {
             self.candidates.iter().flat_map(|c| [name(c) as u32, c.index as u32]).collect();
         let values: Vec<f64> = self.candidates.iter().map(|c| c.value).collect();
         arrays.put("report.neutral_lowest", &[self.neutral, self.lowest]);
+        arrays.put("report.std_error", &[self.std_error]);
         arrays.put("report.restarts", &self.restarts);
+        arrays.put("report.folds", &self.lowest_of_folds);
         arrays.put("report.candidates", &kinds);
         arrays.put("report.values", &values);
         arrays.put("report.curve", &self.curve);
@@ -162,7 +184,9 @@ impl SearchReport {
         Ok(SearchReport {
             neutral: levels[0],
             lowest: levels[1],
+            std_error: arrays.get_exactly::<f64>("report.std_error", 1)?[0],
             restarts: arrays.get("report.restarts")?,
+            lowest_of_folds: arrays.get("report.folds")?,
             candidates: kinds.chunks_exact(2).zip(&values).map(candidate).collect::<Read<_>>()?,
             curve: arrays.get("report.curve")?,
             iterations: state[0] as usize,

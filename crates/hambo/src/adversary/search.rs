@@ -37,25 +37,38 @@ impl<'a> Search<'a> {
     ) -> Result<Self> {
         config.validate()?;
         let mut search = Search { world, data, config, stream, starts: Vec::new(), run, name };
-        search.starts = search.draw(config.evaluation, stream.child("fixed starts"))?;
+        let evaluation = config.evaluation * world.model.folds();
+        search.starts = search.draw(evaluation, stream.child("fixed starts"))?;
         Ok(search)
     }
 
-    /// Initial states to learn from.
+    /// Initial states to learn from, as many for each fold of the model.
     pub fn draw(&self, n: usize, stream: Stream) -> Result<Vec<f32>> {
+        let n = n.next_multiple_of(self.world.model.folds());
         self.world.setting.task.initial.sample(n, self.data, stream)
     }
 
-    /// Mean return of each group of trajectories.
-    pub fn measure(&self, propagation: Propagation<'_>) -> Result<Vec<f64>> {
-        let World { device, model, setting, .. } = *self.world;
+    /// Mean return of each of so many groups of trajectories that follow each other.
+    pub fn measure(&self, propagation: Propagation<'_>, groups: usize) -> Result<Vec<f64>> {
+        let returns = self.returns(propagation)?;
+        Ok(returns.chunks_exact(returns.len() / groups).map(mean).collect())
+    }
+
+    /// Mean return of trajectories without an adversary, and its standard error.
+    pub fn measure_neutral(&self, propagation: Propagation<'_>) -> Result<(f64, f64)> {
+        let returns = self.returns(propagation)?;
+        let (mean, n) = (mean(&returns), returns.len() as f64);
+        let squares = returns.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
+        let variance = if n > 1.0 { squares / (n - 1.0) } else { f64::INFINITY };
+        Ok((mean, if mean.is_finite() { (variance / n).sqrt() } else { f64::INFINITY }))
+    }
+
+    fn returns(&self, propagation: Propagation<'_>) -> Result<Vec<f32>> {
+        let World { device, setting, .. } = *self.world;
         let mut rollout = Rollout::new(self.world, propagation, &self.starts);
         let noise = self.stream.child("fixed noise");
         self.world.repeat(setting.horizon, || rollout.step(noise));
-        let returns = rollout.returns(device)?.values;
-        let each = self.starts.len() / model.layout().observed;
-        let mean = |group: &[f32]| group.iter().map(|&x| f64::from(x)).sum::<f64>() / each as f64;
-        Ok(returns.chunks_exact(each).map(mean).collect())
+        Ok(rollout.returns(device)?.values)
     }
 
     /// What was saved of it when it was interrupted.
@@ -78,6 +91,10 @@ impl<'a> Search<'a> {
             Ok(arrays)
         })
     }
+}
+
+fn mean(returns: &[f32]) -> f64 {
+    returns.iter().map(|&x| f64::from(x)).sum::<f64>() / returns.len() as f64
 }
 
 /// Adds the networks of the best adversary so far.

@@ -1,8 +1,9 @@
 //! Searches on problems whose worst adversary is known.
 
 mod chain;
+mod ends;
+mod invariance;
 mod reward;
-mod window;
 
 use super::{LearningConfig, Optimizers, SacConfig, SearchConfig, SearchReport};
 use crate::adversary::{FoundBy, search_shifts};
@@ -87,12 +88,20 @@ fn run_on(task: &Task, beta: f64, config: &SearchConfig) -> SearchReport {
     let device = Device::cpu(Some(2)).unwrap();
     let model = model(&device);
     let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
-    let setting = Setting { task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let setting = Setting {
+        task,
+        policy: &policy,
+        horizon: HORIZON,
+        discount: DISCOUNT,
+        worst_reward: -10.0,
+    };
     let data = no_data();
     let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_shifts(&world, &set, config, &data, Stream::new(3), (&Run::default(), "")).unwrap().1
+        search_shifts(&world, &set, None, (config, &data), Stream::new(3), (&Run::default(), ""))
+            .unwrap()
+            .1
     })
 }
 

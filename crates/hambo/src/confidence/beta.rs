@@ -1,22 +1,21 @@
 //! β: how large the confidence set is.
 
+use super::replay::Replay;
 use super::set::ConfidenceSet;
-use crate::confidence::replay::{TrajectoryBeta, trajectory_beta};
 use crate::confidence::theory;
 use crate::data::Transitions;
 use crate::dynamics::Dynamics;
-use crate::rollout::World;
-use crate::run::Run;
 use crate::stats::{empirical_quantile, normal_quantile};
 use crate::{Error, Result};
+use hambo_engine::backend::Device;
 use serde::Serialize;
 use std::str::FromStr;
 
 /// How the size of the confidence set is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
-    /// From held-out trajectories, see [`TrajectoryBeta`]; 1 where the data have too few episodes or
-    /// returns have no gradient.
+    /// From held-out episodes that are replayed in the model with the policy in the loop, see [`Replay`]; 1 where the data
+    /// have none near the policy.
     Trajectory,
     /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
     Gaussian,
@@ -99,12 +98,10 @@ pub enum SetRule {
     Theory,
     /// Held-out single steps.
     Conformal,
-    /// Held-out trajectories.
+    /// Held-out episodes, replayed.
     Trajectory,
-    /// Trajectories were asked for, but returns have no gradient: this β instead.
-    NoGradient(f64),
-    /// Trajectories were asked for, but there are too few held-out episodes: the paper's β instead.
-    TooFewEpisodes,
+    /// The same, but they do not support a small set: one that covers single held-out steps.
+    Large,
 }
 
 impl std::fmt::Display for SetRule {
@@ -116,8 +113,7 @@ impl std::fmt::Display for SetRule {
             SetRule::Theory => "theory",
             SetRule::Conformal => "conformal",
             SetRule::Trajectory => "trajectory",
-            SetRule::NoGradient(beta) => return write!(f, "{beta} (no gradient for trajectory)"),
-            SetRule::TooFewEpisodes => "1 (too few episodes for trajectory)",
+            SetRule::Large => "large, as nothing supports a smaller one",
         })
     }
 }
@@ -142,21 +138,19 @@ pub struct SetReport {
     pub reach: Vec<f32>,
     /// Share of held-out single steps that lie within the set in every dimension.
     pub one_step_coverage: f64,
-    /// The trajectories that it was measured on.
-    pub trajectory: Option<TrajectoryBeta>,
+    /// The episodes that it was measured on; none where it was given.
+    pub trajectory: Option<Replay>,
 }
 
-/// Chooses the set for a failure probability δ of the model; β by trajectories is not below `least`.
+/// The set for a failure probability δ of the model; that of trajectories is the one that `replay` asked for.
 pub(crate) fn confidence_set(
-    world: &World<'_>,
+    device: &Device,
+    model: &dyn Dynamics,
     data: &Transitions,
-    (beta, least): (Beta, f64),
+    (beta, replay): (Beta, Option<Replay>),
     delta: f64,
-    run: &Run<'_>,
 ) -> Result<(ConfidenceSet, SetReport)> {
-    let model: &dyn Dynamics = world.model;
-    let ratios = model.epistemic_residuals(world.device, data, &model.held_out().calibration)?;
-    let mut trajectory = None;
+    let ratios = model.epistemic_residuals(device, data, &model.held_out().held_out_by_fold())?;
     let (rule, beta) = match beta {
         Beta::Fixed(beta) => (SetRule::Fixed, Some(beta)),
         Beta::Literal => (SetRule::Literal, None),
@@ -168,23 +162,11 @@ pub(crate) fn confidence_set(
             (SetRule::Theory, Some(theory::beta_of(model, norm_bound, delta)?))
         }
         Beta::Conformal => (SetRule::Conformal, None),
-        // Shifts that lower a return are found along its gradient.
-        Beta::Trajectory if world.lacks_gradient() => {
-            (SetRule::NoGradient(least.max(1.0)), Some(least.max(1.0)))
-        }
-        Beta::Trajectory => {
-            trajectory =
-                trajectory_beta(world, data, &ConfidenceSet::new(model, 1.0)?, delta, run)?;
-            let beta = trajectory.as_ref().map_or(1.0, |t| t.beta).max(least);
-            (
-                if trajectory.is_some() { SetRule::Trajectory } else { SetRule::TooFewEpisodes },
-                Some(beta),
-            )
-        }
+        Beta::Trajectory => (SetRule::Trajectory, Some(replay.as_ref().map_or(1.0, |r| r.beta))),
     };
     let set = match rule {
         SetRule::Literal => ConfidenceSet::literal(model),
-        SetRule::Conformal => conformal(model, &ratios, delta)?,
+        SetRule::Conformal => conformal(&ratios, model, delta)?,
         _ => ConfidenceSet::new(model, beta.unwrap_or(1.0))?,
     };
     let n = ratios[0].len();
@@ -193,16 +175,36 @@ pub(crate) fn confidence_set(
         SetRule::Literal => f64::NAN,
         _ => (0..n).filter(|&i| inside(i)).count() as f64 / n as f64,
     };
-    let report = SetReport { rule, beta, reach: set.reach.clone(), one_step_coverage, trajectory };
-    Ok((set, report))
+    let reach = set.reach.clone();
+    Ok((set, SetReport { rule, beta, reach, one_step_coverage, trajectory: replay }))
+}
+
+/// The set where nothing supports a smaller one: per dimension as large as single held-out steps ask for, and at least the
+/// paper's.
+pub(crate) fn large_set(
+    device: &Device,
+    model: &dyn Dynamics,
+    data: &Transitions,
+    replay: Replay,
+    delta: f64,
+) -> Result<(ConfidenceSet, SetReport)> {
+    let some = !model.held_out().held_out().is_empty();
+    let rule = if some { Beta::Conformal } else { Beta::Gaussian };
+    let (mut set, report) = confidence_set(device, model, data, (rule, None), delta)?;
+    for (reach, least) in set.reach.iter_mut().zip(ConfidenceSet::new(model, 1.0)?.reach) {
+        *reach = reach.max(least);
+    }
+    let reach = set.reach.clone();
+    let (rule, trajectory) = (SetRule::Large, Some(replay));
+    Ok((set, SetReport { rule, beta: None, reach, trajectory, ..report }))
 }
 
 /// Per dimension the split-conformal quantile of |s' − μ| / σ_e on held-out single steps, `ratios` `[state][rows]`.
-fn conformal(model: &dyn Dynamics, ratios: &[Vec<f32>], delta: f64) -> Result<ConfidenceSet> {
-    if model.held_out().calibration.is_empty() {
+fn conformal(ratios: &[Vec<f32>], model: &dyn Dynamics, delta: f64) -> Result<ConfidenceSet> {
+    if ratios[0].is_empty() {
         return Err(Error::setting("beta", "conformal", "another rule: no data were held out"));
     }
-    let n = model.held_out().calibration.len() as f64;
+    let n = ratios[0].len() as f64;
     let level = ((1.0 - delta / model.state_dim() as f64) * (n + 1.0) / n).min(1.0);
     let quantile = |z: &Vec<f32>| {
         let mut sorted: Vec<f64> = z.iter().map(|z| f64::from(z.abs())).collect();

@@ -5,7 +5,8 @@ mod replay;
 mod set;
 pub mod theory;
 
-pub(crate) use beta::confidence_set;
 pub use beta::{Beta, SetReport, SetRule};
-pub use replay::TrajectoryBeta;
+pub(crate) use beta::{confidence_set, large_set};
+pub(crate) use replay::replay;
+pub use replay::{Evidence, Overstated, Replay};
 pub use set::ConfidenceSet;

@@ -1,379 +1,371 @@
-//! How large the confidence set has to be, measured on whole logged trajectories.
+//! How large the confidence set has to be, measured by replaying held-out episodes with the policy in the loop.
 //!
-//! A coherent adversary adds up over the steps what honest errors average out, so the β that covers single
-//! steps is far too large for trajectories. Here held-out episodes are cut into windows of as many steps as
-//! are bounded, and these into segments short enough to be replayed: the logged actions go through the model
-//! from the segment's first state on, with the worst shifts that first-order analysis finds. β is the one at
-//! which these shifts take from a window at least what the model overstates in it, for all but a share δ of
-//! the windows. What the model understates in one segment does not pay for another: replayed without its policy
-//! an unstable system falls, and that pessimism is of the replay, not of the model. Episodes, not windows, are
-//! exchangeable: the quantile is that of the mean of the episodes' distributions, at the finite-sample level of
-//! their number (Dunn, Wasserman & Ramdas 2022, pooling CDFs).
+//! In the model an episode starts where it was logged to start, and acts with a = π(s̃_t) + (a_t − π(s_t)): the policy under
+//! evaluation, with the logged deviation from it on top. In the world these very actions made the logged episode, so the
+//! logged return is the truth of that experiment, with the policy's feedback, over the whole horizon, falls included. The
+//! mean over episodes of (return in the model − logged return) is what the model overstates, for policies near this one;
+//! its upper confidence limit says what has to be taken off.
 //!
-//! This is coverage on the behavior's data. It says nothing about places the behavior never went.
+//! β is the smallest at which that limit is not above 0, looked for from the largest down, to the first that fails: so the
+//! whole search fails no more often than a single test (Learn then Test, Angelopoulos et al. 2021, fixed sequence). Where
+//! even the largest fails, the limit itself is subtracted from the bound.
+//!
+//! Episodes of another policy drift apart in the model whatever its quality, so only those near the policy count. What the
+//! model is off by on near ones that are not the policy's own, in either direction, the set has to take as well, in
+//! proportion to how far they are from it. Where there are none, nothing in the data can show that a bound holds: that is
+//! what the [`Evidence`] says.
 
 use super::set::ConfidenceSet;
 use crate::Result;
-use crate::adversary::adjoint::{Adjoint, AdjointStep};
 use crate::data::Transitions;
-use crate::rollout::World;
+use crate::rollout::{Propagation, Rollout, ShiftAdversary, World};
 use crate::run::Run;
-use hambo_engine::backend::{Buffer, Device, Number, Outcome, Shift};
+use crate::stats::upper_limit;
+use hambo_engine::backend::Buffer;
+use hambo_engine::rng::Stream;
 use serde::Serialize;
+use std::ops::Range;
 
-/// Lengths of segments, the longest first.
-const LENGTHS: [usize; 3] = [50, 20, 5];
-/// Largest β looked at.
-const LARGEST: f32 = 64.0;
-/// Rounds of doubling and halving β, and adjoints in each.
-const ROUNDS: usize = 16;
-const LINEARIZATIONS: usize = 3;
+/// Shares of the largest β that are tried, one after the other.
+const SHARES: [f64; 11] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.03, 0.0];
+/// The deviation from the policy, in half ranges of the action, up to which an episode is near: its systematic part, and all
+/// of it. What a policy earns with much noise says little about what it earns without.
+const NEAR: f64 = 0.35;
+const NEAR_WITH_NOISE: f64 = 0.5;
+/// Steps in which a systematic deviation shows: those of a gait come and go.
+const LAGS: usize = 10;
+/// Near episodes that it takes to support a bound, and to say anything about it.
+const ENOUGH: usize = 10;
+const SOME: usize = 3;
+/// Share of the horizon that an episode must have lasted, unless it ended for good, to speak for the whole.
+const WHOLE: f64 = 0.9;
+/// Trajectories in the model at the least, and of one episode at the most.
+const TRAJECTORIES: usize = 1024;
+const MOST_OF_ONE: usize = 16;
+/// States that the policy is asked about at a time.
+const CHUNK: usize = 65_536;
 
-/// A measured β.
+/// What the data can say about a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Held-out episodes near the policy show that the bound holds.
+    Supported,
+    /// There are a few such episodes, or short ones, or the policy goes where they did not: the bound is that of a large
+    /// set, and extrapolates.
+    Extrapolated,
+    /// There are none, or nothing was measured.
+    Unsupported,
+}
+
+impl std::fmt::Display for Evidence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Evidence::Supported => "supported",
+            Evidence::Extrapolated => "extrapolated",
+            Evidence::Unsupported => "unsupported",
+        })
+    }
+}
+
+/// What replaying held-out episodes showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TrajectoryBeta {
+pub struct Replay {
+    /// The size of the set that it asks for.
+    pub beta: f64,
+    /// What no set covers: to be subtracted from the bound.
+    pub subtracted: f64,
+    /// What that rests on.
+    pub evidence: Evidence,
+    /// The level at which it was shown, 1 − δ; none where it was not.
+    pub level: Option<f64>,
+    /// Held-out episodes.
+    pub episodes: usize,
+    /// Those near the policy.
+    pub near: usize,
+    /// Those of them that last the horizon, or ended for good.
+    pub whole: usize,
+    /// Median deviation of all episodes from the policy, in half ranges of the action: the systematic part, and all of it.
+    pub deviation: [f64; 2],
+    /// Mean systematic deviation of the near ones.
+    pub deviation_of_near: f64,
+    /// What the model overstates at each β that was tried, on the near episodes.
+    pub tried: Vec<Overstated>,
+}
+
+impl Replay {
+    /// The same of a policy that goes where the logs do not: what episodes near it in their actions say is not about there.
+    pub(crate) fn elsewhere(mut self) -> Self {
+        if self.evidence == Evidence::Supported {
+            (self.evidence, self.level) = (Evidence::Extrapolated, None);
+        }
+        self
+    }
+}
+
+/// What the model overstates with the adversary of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Overstated {
     /// The size of the set.
     pub beta: f64,
-    /// Steps of a segment.
-    pub segment_length: usize,
-    /// Segments looked at.
-    pub segments: usize,
-    /// Windows that they make up, each with a β_i of its own.
-    pub windows: usize,
-    /// Held-out episodes that they are from.
-    pub episodes: usize,
-    /// Level that so few episodes can attain: below 1 − δ the largest β_i was taken.
-    pub level: f64,
-    /// Share of windows that β = 1, the paper's set, covers.
-    pub coverage_of_one: f64,
-    /// Windows that no β up to 64 covers.
-    pub uncovered: usize,
+    /// Mean over episodes of (return in the model − logged return).
+    pub mean: f64,
+    /// Its upper confidence limit.
+    pub upper: f64,
 }
 
-/// Segments of held-out episodes, and the room to replay them.
-struct SegmentReplay<'a> {
-    world: &'a World<'a>,
-    length: usize,
-    /// τ per dimension.
-    tau: Vec<f32>,
-    starts: Buffer,
-    /// Logged actions, one buffer a step.
-    actions: Vec<Buffer>,
-    /// The window and logged return of each segment, and the episode of each window.
-    window: Vec<usize>,
-    logged: Vec<f64>,
-    episode: Vec<usize>,
+/// A held-out episode as it is replayed.
+struct Episode {
+    fold: usize,
+    start: usize,
+    steps: usize,
+    /// Whether it ended for good.
+    ended: bool,
+    /// Discounted sum of its rewards.
+    logged: f64,
+    /// a − π(s), `[steps, action]`.
+    deviations: Vec<f32>,
+    /// Systematic and whole size of these.
+    size: [f64; 2],
 }
 
-/// β for a failure probability δ; none where fewer than two held-out episodes have a segment.
-pub(crate) fn trajectory_beta(
+impl Episode {
+    fn is_near(&self) -> bool {
+        self.size[0] <= NEAR && self.size[1] <= NEAR_WITH_NOISE
+    }
+
+    fn is_whole(&self, horizon: usize) -> bool {
+        self.ended || self.steps as f64 >= WHOLE * horizon as f64
+    }
+}
+
+/// Replays held-out episodes against `adversary`, which was found in the largest set, for a failure probability δ.
+pub(crate) fn replay(
     world: &World<'_>,
     data: &Transitions,
-    set: &ConfidenceSet,
+    (adversary, largest): (&ShiftAdversary, f64),
     delta: f64,
+    stream: Stream,
     run: &Run<'_>,
-) -> Result<Option<TrajectoryBeta>> {
-    let mut lengths = LENGTHS.into_iter().filter(|&l| l <= world.setting.horizon);
-    let logged = world.setting.task.logged(data)?;
-    let Some(replay) =
-        lengths.find_map(|length| SegmentReplay::new(world, data, &logged, set, length))
-    else {
-        return Ok(None);
+) -> Result<Replay> {
+    let episodes = episodes(world, data)?;
+    let near: Vec<&Episode> = episodes.iter().filter(|e| e.is_near()).collect();
+    let whole = near.iter().filter(|e| e.is_whole(world.setting.horizon)).count();
+    let median = |which: usize| {
+        let mut sizes: Vec<f64> = episodes.iter().map(|e| e.size[which]).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.get(sizes.len() / 2).copied().unwrap_or(f64::NAN)
     };
-    let betas = replay.smallest_covering(set, run)?;
-    let (beta, level) = pooled_quantile(&betas, &replay.episode, 1.0 - delta);
-    let covered = betas.iter().filter(|&&b| b <= 1.0).count();
-    Ok(Some(TrajectoryBeta {
-        beta,
-        segment_length: replay.length,
-        segments: replay.window.len(),
-        windows: betas.len(),
-        episodes: replay.episodes(),
-        level,
-        coverage_of_one: covered as f64 / betas.len() as f64,
-        uncovered: betas.iter().filter(|&&b| b >= f64::from(LARGEST)).count(),
-    }))
+    let mut found = Replay {
+        beta: largest,
+        subtracted: 0.0,
+        evidence: Evidence::Unsupported,
+        level: None,
+        episodes: episodes.len(),
+        near: near.len(),
+        whole,
+        deviation: [median(0), median(1)],
+        deviation_of_near: f64::NAN,
+        tried: Vec::new(),
+    };
+    if near.len() < SOME {
+        return Ok(found);
+    }
+    let room = Rows::new(world, data, &near);
+    let overstated = |beta: f64| -> Result<Overstated> {
+        let set = ConfidenceSet::new(world.model, beta)?;
+        let values = room.overstated(world, &adversary.within(world.device, &set), stream)?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Ok(Overstated { beta, mean, upper: upper_limit(&values, delta) })
+    };
+    // What near episodes of others say of this policy is the less the further they are from it: of what the model is off by
+    // on them, in either direction, the set must take as much.
+    let alone = overstated(0.0)?;
+    let apart = near.iter().map(|e| e.size[0]).sum::<f64>() / near.len() as f64;
+    let owed = (apart / NEAR).min(1.0) * alone.mean.abs();
+    let mut passed = None;
+    for (i, share) in SHARES.into_iter().enumerate() {
+        let tried = if share == 0.0 { alone } else { overstated(largest * share)? };
+        found.tried.push(tried);
+        run.report("confidence set", i + 1, SHARES.len(), "");
+        if !(tried.upper <= 0.0 && alone.mean - tried.mean >= owed) {
+            break;
+        }
+        passed = Some(tried.beta);
+    }
+    if found.tried.last().is_some_and(|last| last.beta > 0.0) {
+        found.tried.push(alone); // for the reader
+    }
+    run.report("confidence set", SHARES.len(), SHARES.len(), "");
+    let widest = found.tried[0];
+    if ![widest.upper, widest.mean, alone.mean].iter().all(|x| x.is_finite()) {
+        return Ok(found); // what is said of trajectories that leave the finite numbers supports nothing
+    }
+    found.subtracted = widest.upper.max(owed - (alone.mean - widest.mean)).max(0.0);
+    found.deviation_of_near = apart;
+    found.evidence = Evidence::Extrapolated;
+    if whole >= ENOUGH {
+        found.evidence = Evidence::Supported;
+        found.level = Some(1.0 - delta);
+        found.beta = passed.unwrap_or(largest);
+    }
+    Ok(found)
 }
 
-impl<'a> SegmentReplay<'a> {
-    fn new(
-        world: &'a World<'a>,
-        data: &Transitions,
-        (rewards, ended): &(Vec<f32>, Vec<bool>),
-        set: &ConfidenceSet,
-        length: usize,
-    ) -> Option<Self> {
-        let held_out = world.model.held_out();
-        if !held_out.by_episode {
-            return None;
+/// The episodes that some model has never seen, and how far the policy is from what was done in them.
+fn episodes(world: &World<'_>, data: &Transitions) -> Result<Vec<Episode>> {
+    let held_out = world.model.held_out();
+    if !held_out.by_episode {
+        return Ok(Vec::new());
+    }
+    let World { setting, .. } = *world;
+    let mut fold_of = vec![None; data.len()];
+    for (fold, rows) in held_out.folds.iter().enumerate() {
+        rows.held_out.iter().for_each(|&row| fold_of[row as usize] = Some(fold));
+    }
+    let (rewards, ends) = setting.task.logged(data)?;
+    let policy = policy_actions(world, data)?;
+    let (width, half_range) = (data.action_dim(), half_ranges(world, data, &policy));
+    let episode = |rows: Range<usize>, fold: usize| {
+        let rows = rows.start..rows.end.min(rows.start + setting.horizon);
+        let end = rows.clone().find(|&row| ends[row]);
+        let rows = rows.start..end.map_or(rows.end, |end| end + 1);
+        let entries = rows.start * width..rows.end * width;
+        let pairs = data.actions()[entries.clone()].iter().zip(&policy[entries]);
+        let deviations: Vec<f32> = pairs.map(|(a, pi)| a - pi).collect();
+        let paid =
+            |(t, row): (usize, usize)| setting.discount.powi(t as i32) * f64::from(rewards[row]);
+        Episode {
+            fold,
+            start: rows.start,
+            steps: rows.len(),
+            ended: end.is_some(),
+            logged: rows.enumerate().map(paid).sum(),
+            size: sizes(&deviations, &half_range),
+            deviations,
         }
-        let mut is_held_out = vec![false; data.len()];
-        held_out
-            .validation
+    };
+    let held_out = data.episodes().filter_map(|rows| fold_of[rows.start].map(|fold| (rows, fold)));
+    Ok(held_out.map(|(rows, fold)| episode(rows, fold)).collect())
+}
+
+/// π(s) of every logged state, within the bounds; the mean where the policy is random.
+fn policy_actions(world: &World<'_>, data: &Transitions) -> Result<Vec<f32>> {
+    let World { device, setting, .. } = *world;
+    let mut policy = Vec::with_capacity(data.actions().len());
+    for states in data.states().chunks(CHUNK * data.state_dim()) {
+        let mut actions = device.zeros(states.len() / data.state_dim() * data.action_dim());
+        setting.policy.act(device, &device.upload(states), &mut actions);
+        device.clamp(&world.bounds[0], &world.bounds[1], &mut actions);
+        policy.extend(device.download(&actions)?);
+    }
+    Ok(policy)
+}
+
+/// Half the range of each entry of the action: the task's, or that of log and policy where it has none.
+fn half_ranges(world: &World<'_>, data: &Transitions, policy: &[f32]) -> Vec<f64> {
+    let task = world.setting.task;
+    let half = |d: usize| {
+        let declared = f64::from(task.action_high[d]) - f64::from(task.action_low[d]);
+        if declared.is_finite() {
+            return 0.5 * declared;
+        }
+        let entries = data.actions().chunks_exact(data.action_dim());
+        let values = entries.chain(policy.chunks_exact(data.action_dim())).map(|action| &action[d]);
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| {
+            (l.min(x.into()), h.max(x.into()))
+        });
+        0.5 * (high - low)
+    };
+    (0..data.action_dim()).map(|d| half(d).max(f64::MIN_POSITIVE)).collect()
+}
+
+/// Root mean squares of deviations over steps and entries, in half ranges. The systematic part is the most that a step has
+/// in common with one of the next few: noise that is drawn anew at every step is no difference of policies.
+fn sizes(deviations: &[f32], half_range: &[f64]) -> [f64; 2] {
+    let width = half_range.len();
+    let scaled = |i: usize| f64::from(deviations[i]) / half_range[i % width];
+    let mean = |lag: usize| {
+        let n = deviations.len().saturating_sub(lag * width);
+        let products = (0..n).map(|i| scaled(i) * scaled(i + lag * width));
+        if n == 0 { f64::INFINITY } else { products.sum::<f64>() / n as f64 }
+    };
+    let systematic = (1..=LAGS).map(|lag| mean(lag).abs()).filter(|m| m.is_finite());
+    [systematic.fold(f64::NAN, f64::max).sqrt(), mean(0).sqrt()]
+}
+
+/// Trajectories that replay the near episodes, those of each fold together, as many of each fold.
+struct Rows<'a> {
+    episodes: &'a [&'a Episode],
+    /// The episode of each trajectory, and whether it is there to fill up its fold alone.
+    rows: Vec<(usize, bool)>,
+    starts: Buffer,
+    /// `[horizon, rows, action]`
+    deviations: Buffer,
+}
+
+impl<'a> Rows<'a> {
+    fn new(world: &World<'_>, data: &Transitions, episodes: &'a [&'a Episode]) -> Self {
+        let World { device, model, setting, .. } = *world;
+        let of_fold = |fold: usize| (0..episodes.len()).filter(move |&i| episodes[i].fold == fold);
+        let folds: Vec<Vec<usize>> = (0..model.folds()).map(|f| of_fold(f).collect()).collect();
+        let longest = folds.iter().map(Vec::len).max().unwrap_or(0);
+        let times = (TRAJECTORIES / episodes.len()).clamp(1, MOST_OF_ONE);
+        let rows: Vec<(usize, bool)> = folds
             .iter()
-            .chain(&held_out.calibration)
-            .for_each(|&row| is_held_out[row as usize] = true);
-        let (mut first, mut window, mut episode) = (Vec::new(), Vec::new(), Vec::new());
-        let in_a_window = world.setting.horizon / length;
-        for (index, rows) in data.episodes().enumerate().filter(|(_, rows)| is_held_out[rows.start])
-        {
-            let starts = rows.clone().step_by(length).filter(|start| start + length <= rows.end);
-            for (nth, start) in starts.enumerate() {
-                if nth % in_a_window == 0 {
-                    episode.push(index);
-                }
-                first.push(start);
-                window.push(episode.len() - 1);
+            .flat_map(|fold| (0..times * longest).map(move |i| fold.get(i / times)))
+            .map(|episode| episode.map_or((0, true), |&episode| (episode, false)))
+            .collect();
+        let start = |&(episode, _): &(usize, bool)| data.state(episodes[episode].start);
+        let starts: Vec<f32> = rows.iter().flat_map(start).copied().collect();
+        let width = data.action_dim();
+        let mut deviations = vec![0.0; setting.horizon * rows.len() * width];
+        for (row, (episode, _)) in rows.iter().enumerate() {
+            // After the logged end the deviation is 0, and the model may go on: that counts as overstated.
+            for (t, logged) in episodes[*episode].deviations.chunks_exact(width).enumerate() {
+                deviations[(t * rows.len() + row) * width..][..width].copy_from_slice(logged);
             }
         }
-        let (device, layout) = (world.device, world.model.layout());
-        let gather = |t: usize| {
-            first.iter().flat_map(|&f| data.action(f + t)).copied().collect::<Vec<f32>>()
-        };
-        let logged = |&f: &usize| {
-            let last = (f..f + length - 1).find(|&row| ended[row]).unwrap_or(f + length - 1);
-            rewards[f..=last].iter().map(|&r| f64::from(r)).sum()
-        };
-        let replay = SegmentReplay {
+        let (starts, deviations) =
+            (device.adopt(model.layout().carry(&starts)), device.adopt(deviations));
+        Rows { episodes, rows, starts, deviations }
+    }
+
+    /// Return in the model less the logged one of every episode, the mean over its trajectories; what a shorter episode
+    /// overstates is taken to go on as it began.
+    fn overstated(
+        &self,
+        world: &World<'_>,
+        adversary: &ShiftAdversary,
+        stream: Stream,
+    ) -> Result<Vec<f64>> {
+        let World { device, setting, .. } = *world;
+        let (n, horizon) = (self.rows.len(), setting.horizon);
+        let mut rollout = Rollout::replaying(
             world,
-            length,
-            tau: set.reach.clone(),
-            starts: device
-                .adopt(layout.carry(
-                    &first.iter().flat_map(|&f| data.state(f)).copied().collect::<Vec<_>>(),
-                )),
-            actions: (0..length).map(|t| device.adopt(gather(t))).collect(),
-            logged: first.iter().map(logged).collect(),
-            window,
-            episode,
+            Propagation::Shifted(adversary),
+            (&self.starts, &self.deviations),
+        );
+        let mut returns = device.zeros((horizon + 1) * n);
+        world.repeat(horizon, || {
+            rollout.step(stream);
+            device.store_at(&rollout.returns, &rollout.time, 0, 0, &mut returns);
+        });
+        let returns = device.download(&returns)?;
+        let mut sums = vec![(0.0, 0.0); self.episodes.len()];
+        for (row, &(episode, _)) in self.rows.iter().enumerate().filter(|(_, (_, fills))| !fills) {
+            let Episode { steps, ended, .. } = *self.episodes[episode];
+            let at = if ended { horizon } else { steps };
+            sums[episode].0 += f64::from(returns[at * n + row]);
+            sums[episode].1 += 1.0;
+        }
+        let overstated = |(episode, (sum, count)): (&&Episode, (f64, f64))| {
+            let goes_on = if episode.ended { 1.0 } else { horizon as f64 / episode.steps as f64 };
+            (sum / count - episode.logged) * goes_on
         };
-        (replay.episodes() >= 2).then_some(replay)
+        Ok(self.episodes.iter().zip(sums).map(overstated).collect())
     }
-
-    fn episodes(&self) -> usize {
-        let mut episodes = self.episode.clone();
-        episodes.dedup();
-        episodes.len()
-    }
-
-    /// For each window the smallest β whose worst shifts take what the model overstates.
-    fn smallest_covering(&self, set: &ConfidenceSet, run: &Run<'_>) -> Result<Vec<f64>> {
-        let m = self.episode.len();
-        let ds = self.world.model.state_dim();
-        let mut signs = vec![vec![0.0; self.window.len() * ds]; self.length];
-        let mut worst = |betas: &[f32]| {
-            let of_segments: Vec<f32> = self.window.iter().map(|&w| betas[w]).collect();
-            self.worst(set, &of_segments, &mut signs)
-        };
-        let neutral = worst(&vec![0.0; m])?;
-        let mut overstated = self.falls(&neutral, &self.logged);
-        // What the model says of a window that it leaves the finite numbers in is worth nothing: no β covers it.
-        for (segment, _) in neutral.iter().enumerate().filter(|(_, value)| !value.is_finite()) {
-            overstated[self.window[segment]] = f64::INFINITY;
-        }
-        let (mut low, mut high) = (vec![0.0f32; m], vec![f32::INFINITY; m]);
-        for i in (0..m).filter(|&i| overstated[i] == 0.0) {
-            high[i] = 0.0;
-        }
-        for round in 0..ROUNDS {
-            let tried: Vec<f32> = (0..m)
-                .map(|i| match (low[i], high[i]) {
-                    (_, 0.0) => 0.0,
-                    (0.0, f32::INFINITY) => 0.1,
-                    (low, f32::INFINITY) => (2.0 * low).min(LARGEST),
-                    (low, high) => 0.5 * (low + high),
-                })
-                .collect();
-            let taken = self.falls(&neutral, &worst(&tried)?);
-            for i in 0..m {
-                if overstated[i].is_finite() && taken[i] >= overstated[i] {
-                    high[i] = high[i].min(tried[i]);
-                } else {
-                    low[i] = low[i].max(tried[i]);
-                }
-            }
-            run.report("confidence set", round + 1, ROUNDS, "");
-        }
-        Ok(high.iter().map(|&h| f64::from(h.min(LARGEST))).collect())
-    }
-
-    /// How far the segments of each window fall from one return to another, summed; rises count nothing.
-    fn falls(&self, from: &[f64], to: &[f64]) -> Vec<f64> {
-        let mut falls = vec![0.0; self.episode.len()];
-        for (segment, &window) in self.window.iter().enumerate() {
-            falls[window] += (from[segment] - to[segment]).max(0.0);
-        }
-        falls
-    }
-
-    /// Lowest return of each segment under shifts of its β, from the best signs known and from those that
-    /// the adjoint along the shifted trajectory suggests, a few times over. Leaves the best in `best`.
-    fn worst(&self, set: &ConfidenceSet, betas: &[f32], best: &mut [Vec<f32>]) -> Result<Vec<f64>> {
-        let ds = self.tau.len();
-        let mut lowest = vec![f64::INFINITY; betas.len()];
-        let mut signs = best.to_vec();
-        for linearization in 0..=LINEARIZATIONS {
-            let (states, status, returns) = self.replay(set, betas, &signs)?;
-            for (segment, reached) in returns.into_iter().enumerate() {
-                if reached > lowest[segment] {
-                    continue;
-                }
-                lowest[segment] = reached;
-                let own = segment * ds..(segment + 1) * ds;
-                best.iter_mut()
-                    .zip(&signs)
-                    .for_each(|(b, s)| b[own.clone()].copy_from_slice(&s[own.clone()]));
-            }
-            if linearization < LINEARIZATIONS {
-                self.worst_signs(set, betas, &states, &status, &mut signs)?;
-            }
-        }
-        Ok(lowest)
-    }
-
-    fn amounts(&self, betas: &[f32], signs: &[f32]) -> Buffer {
-        let ds = self.tau.len();
-        let amount = |(i, sign): (usize, &f32)| betas[i / ds] * self.tau[i % ds] * sign;
-        self.world.device.adopt(signs.iter().enumerate().map(amount).collect())
-    }
-
-    /// States and status before every step, and the returns.
-    #[allow(clippy::type_complexity)]
-    fn replay(
-        &self,
-        set: &ConfidenceSet,
-        betas: &[f32],
-        signs: &[Vec<f32>],
-    ) -> Result<(Vec<Buffer>, Vec<Buffer<u32>>, Vec<f64>)> {
-        let World { device, model, ref reward, ref termination, .. } = *self.world;
-        let (m, ds) = (betas.len(), model.state_dim());
-        let mut observed = self.world.observation_buffers(m);
-        let mut inputs = device.zeros(m * model.input_dim());
-        let mut outputs = device.zeros(model.members() * m * 2 * ds);
-        let [mut rewards, mut returns, mut ended] = std::array::from_fn(|_| device.zeros(m));
-        let (unit, begin) = (device.upload(&[1.0]), device.counter()); // no discount within a segment
-        let noise = device.zeros(ds);
-        let mut current = copy_of(device, &self.starts);
-        let mut running: Buffer<u32> = device.zeros(m);
-        let (mut states, mut status) = (Vec::new(), Vec::new());
-        for (actions, signs) in self.actions.iter().zip(signs) {
-            states.push(copy_of(device, &current));
-            status.push(copy_of(device, &running));
-            self.world.inputs(&current, actions, &mut observed, &mut inputs);
-            model.infer(device, hambo_engine::backend::Input::Shared(&inputs), m, &mut outputs);
-            let amount = self.amounts(betas, signs);
-            let step = hambo_engine::backend::Step::Shifted(Shift {
-                amount: &amount,
-                power: set.power,
-                noise: &noise,
-            });
-            let mut next = device.zeros(m * ds);
-            self.world.propagate(&step, &outputs, &current, &mut observed, &mut next);
-            device.evaluate(reward, &current, actions, &next, &mut rewards);
-            let ended = termination.as_ref().map(|termination| {
-                device.evaluate(termination, &current, actions, &next, &mut ended);
-                &ended
-            });
-            let outcome = Outcome { next: &next, rewards: &rewards, ended };
-            device.end_step((&unit, &begin), &outcome, &mut current, &mut returns, &mut running);
-        }
-        states.push(current);
-        Ok((states, status, device.download(&returns)?.into_iter().map(f64::from).collect()))
-    }
-
-    /// η = −sign(dJ/d shift) along a replayed trajectory.
-    fn worst_signs(
-        &self,
-        set: &ConfidenceSet,
-        betas: &[f32],
-        states: &[Buffer],
-        status: &[Buffer<u32>],
-        signs: &mut [Vec<f32>],
-    ) -> Result<()> {
-        let World { device, model, .. } = *self.world;
-        let (m, ds) = (betas.len(), model.state_dim());
-        let mut adjoint = Adjoint::new(self.world, m)?;
-        let (unit, begin) = (device.upload(&[1.0]), device.counter());
-        let noise = device.zeros(ds);
-        let mut d_next = device.zeros(m * ds);
-        for t in (0..self.length).rev() {
-            let amount = self.amounts(betas, &signs[t]);
-            adjoint.recompute(self.world, &states[t], &self.actions[t]);
-            let step = AdjointStep {
-                s: &states[t],
-                a: &self.actions[t],
-                next: &states[t + 1],
-                running: &status[t],
-                shift: Shift { amount: &amount, power: set.power, noise: &noise },
-                weight: (&unit, &begin),
-            };
-            adjoint.back(self.world, &step, &mut d_next);
-            let worst = device.download(&adjoint.d_shifts)?;
-            // A derivative that overflowed says nothing: a shift of NaN would seem to lose everything.
-            let known = |d: &f32| d.is_finite() && *d != 0.0;
-            signs[t] = worst.iter().map(|d| if known(d) { -d.signum() } else { 0.0 }).collect();
-            device.still_running(&status[t], &mut adjoint.d_s);
-            std::mem::swap(&mut adjoint.d_s, &mut d_next);
-        }
-        Ok(())
-    }
-}
-
-/// A buffer with the same content.
-fn copy_of<T: Number>(device: &Device, buffer: &Buffer<T>) -> Buffer<T> {
-    let mut copy = device.zeros(buffer.len());
-    device.copy(buffer, &mut copy);
-    copy
-}
-
-/// The quantile of the mean of the groups' distributions at level (1 − δ)(1 + 1/groups), and the level that
-/// this attains: with too few groups the largest value is all there is.
-fn pooled_quantile(values: &[f64], group: &[usize], level: f64) -> (f64, f64) {
-    let size = |g: usize| group.iter().filter(|&&other| other == g).count() as f64;
-    let mut distinct = group.to_vec();
-    distinct.dedup();
-    let groups = distinct.len() as f64;
-    let mut weighted: Vec<(f64, f64)> =
-        values.iter().zip(group).map(|(&v, &g)| (v, 1.0 / (size(g) * groups))).collect();
-    weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wanted = level * (1.0 + 1.0 / groups);
-    let largest = weighted.last().map_or(f64::NAN, |w| w.0);
-    if wanted > 1.0 {
-        return (largest, groups / (groups + 1.0));
-    }
-    let mut sum = 0.0;
-    for (value, weight) in weighted {
-        sum += weight;
-        if sum >= wanted - 1e-12 {
-            return (value, level);
-        }
-    }
-    (largest, level)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_weigh_episodes_not_segments() {
-        // One long episode of 98 easy segments and one of 2 hard ones: half of the weight is hard.
-        let values: Vec<f64> = (0..98).map(|_| 0.1).chain([5.0, 5.0]).collect();
-        let group: Vec<usize> = (0..98).map(|_| 0).chain([1, 1]).collect();
-        assert_eq!(pooled_quantile(&values, &group, 0.3), (0.1, 0.3));
-        assert_eq!(pooled_quantile(&values, &group, 0.5), (5.0, 0.5));
-    }
-
-    #[test]
-    fn few_episodes_give_the_largest_and_say_what_it_attains() {
-        let (beta, level) = pooled_quantile(&[0.2, 0.7, 0.4], &[0, 1, 2], 0.95);
-        assert_eq!((beta, level), (0.7, 0.75));
-        let values: Vec<f64> = (0..40).map(f64::from).collect();
-        let group: Vec<usize> = (0..40).collect();
-        assert_eq!(
-            pooled_quantile(&values, &group, 0.95),
-            (38.0, 0.95),
-            "⌈0.95 · 41⌉ = 39th of 40"
-        );
-    }
-}
+mod tests;

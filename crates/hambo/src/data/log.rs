@@ -1,5 +1,6 @@
 //! Logged data: as a user holds them, and as a reader gives them before they are checked.
 
+use super::copies::{Values, copies, remark};
 use super::episodes::{pair_rows, split_rows};
 use super::{Columns, Transitions};
 use crate::{Error, Result};
@@ -38,7 +39,8 @@ impl fmt::Display for Format {
 
 /// Logged data: the transitions, the files they came from, and what was noticed while reading them.
 ///
-/// [`Logs::read`] reads files; transitions that are already in memory become logs by `Logs::from`.
+/// [`Logs::read`] reads files; transitions that are already in memory become logs by `Logs::from`. Copies of episodes are
+/// left out, and told of in the notes.
 #[derive(Clone, Debug)]
 pub struct Logs {
     /// The transitions.
@@ -55,7 +57,14 @@ pub struct Logs {
 
 impl From<Transitions> for Logs {
     fn from(transitions: Transitions) -> Self {
-        Logs { transitions, paths: Vec::new(), format: None, notes: Vec::new(), sha256: None }
+        let copies = transitions.copies();
+        let kept: Vec<usize> = (0..copies.len()).filter(|&episode| !copies[episode]).collect();
+        let (transitions, notes) =
+            match remark(&copies).map(|note| (transitions.of_episodes(&kept), note)) {
+                Some((Ok(rest), note)) => (rest, vec![note]),
+                _ => (transitions, Vec::new()),
+            };
+        Logs { transitions, paths: Vec::new(), format: None, notes, sha256: None }
     }
 }
 
@@ -105,12 +114,56 @@ impl Log {
             }
             other => other,
         })?;
-        Ok(Logs {
-            paths: vec![path.to_owned()],
-            format: Some(format),
-            notes,
-            ..Logs::from(transitions)
-        })
+        let paths = vec![path.to_owned()];
+        Ok(Logs { transitions, paths, format: Some(format), notes, sha256: None })
+    }
+
+    /// Keeps these rows; an episode is cut, and marked so, where the next row is gone.
+    pub(super) fn keep(&mut self, keep: &[bool]) {
+        let old = std::mem::take(&mut self.columns);
+        let mut starts = old.episode_starts.iter().copied().peekable();
+        let new = &mut self.columns;
+        (new.state_dim, new.action_dim) = (old.state_dim, old.action_dim);
+        let mut fresh = true; // the next row kept begins an episode
+        for row in 0..keep.len() {
+            fresh |= starts.next_if_eq(&row).is_some();
+            if !keep[row] {
+                fresh = true;
+                continue;
+            }
+            if fresh {
+                new.episode_starts.push(new.rewards.len());
+            }
+            fresh = false;
+            new.states.extend_from_slice(&old.states[row * old.state_dim..][..old.state_dim]);
+            new.next_states
+                .extend_from_slice(&old.next_states[row * old.state_dim..][..old.state_dim]);
+            new.actions.extend_from_slice(&old.actions[row * old.action_dim..][..old.action_dim]);
+            new.rewards.push(old.rewards[row]);
+            new.terminals.push(old.terminals[row]);
+            let cut = keep.get(row + 1) == Some(&false) && !old.terminals[row];
+            new.timeouts.push(old.timeouts[row] || cut);
+        }
+    }
+
+    /// Leaves out copies of episodes, and tells of them.
+    pub(crate) fn drop_copies(&mut self) {
+        let c = &self.columns;
+        let values: Values<'_> = [
+            (&c.rewards, 1),
+            (&c.states, c.state_dim),
+            (&c.actions, c.action_dim),
+            (&c.next_states, c.state_dim),
+        ];
+        let copies = copies(&c.episode_starts, values);
+        let Some(note) = remark(&copies) else { return };
+        let mut keep = vec![true; c.rewards.len()];
+        for (episode, _) in copies.iter().enumerate().filter(|(_, copy)| **copy) {
+            let end = c.episode_starts.get(episode + 1).copied().unwrap_or(keep.len());
+            keep[c.episode_starts[episode]..end].fill(false);
+        }
+        self.keep(&keep);
+        self.notes.push(note);
     }
 
     /// Appends the transitions of another file of the same sizes.
@@ -130,5 +183,55 @@ impl Log {
         ours.terminals.extend(other.terminals);
         ours.timeouts.extend(other.timeouts);
         ours.episode_starts.extend(other.episode_starts.iter().map(|start| n + start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Episodes of these lengths and first states, each of which counts up.
+    fn log(episodes: &[(usize, f32)]) -> Columns {
+        let mut c = Columns { state_dim: 1, action_dim: 1, ..Columns::default() };
+        for &(length, first) in episodes {
+            c.episode_starts.push(c.rewards.len());
+            for step in 0..length {
+                c.states.push(first + step as f32);
+                c.next_states.push(first + 1.0 + step as f32);
+                c.actions.push(1.0);
+                c.rewards.push(-first);
+            }
+        }
+        c.terminals = vec![false; c.rewards.len()];
+        c.timeouts = c.terminals.clone();
+        c
+    }
+
+    #[test]
+    fn copies_are_found_whatever_lies_between_them() {
+        let c = log(&[(5, 0.0), (4, 0.0), (5, 0.0), (2, 1.0), (2, 1.0), (5, 0.0), (4, 2.0)]);
+        let left = |columns: Columns| {
+            let rows = columns.rewards.len();
+            let mut log = Log { format: Format::Csv, columns, notes: vec![], rows, finite: true };
+            log.drop_copies();
+            (log.columns.episode_starts, log.columns.rewards.len(), log.notes)
+        };
+        let (starts, rows, notes) = left(c.clone());
+        assert_eq!((starts, rows), (vec![0, 5, 9, 11, 13], 17));
+        assert!(notes[0].starts_with("2 of 7 episodes are copies of earlier ones"), "{notes:?}");
+        // One number of each of the copies.
+        let mut c = c;
+        c.rewards[13] = 1e-9;
+        c.next_states[22] += 0.5;
+        let (starts, rows, notes) = left(c);
+        assert_eq!((starts.len(), rows, notes.len()), (7, 27, 0));
+    }
+
+    #[test]
+    fn transitions_in_memory_lose_their_copies_too() {
+        let logs = Logs::from(Transitions::new(log(&[(3, 0.0), (3, 0.0), (3, 1.0)])).unwrap());
+        assert_eq!(logs.transitions.episodes().len(), 2);
+        assert_eq!(logs.transitions.states(), [0.0, 1.0, 2.0, 1.0, 2.0, 3.0]);
+        assert!(logs.notes[0].starts_with("1 of 3 episodes"), "{:?}", logs.notes);
     }
 }

@@ -1,5 +1,6 @@
 //! Logged transitions: what they are, how they are read, standardized and split.
 
+mod copies;
 mod episodes;
 pub(crate) mod formats;
 mod log;
@@ -16,8 +17,8 @@ pub use formats::d4rl::{read_d4rl, write_d4rl};
 pub(crate) use formats::hdf5::Source;
 pub use log::{Format, Logs};
 pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate};
-pub use split::Split;
 pub(crate) use split::check_holdout;
+pub use split::{Fold, Split};
 pub use standardize::{Standardizer, refuse_constant_columns};
 pub use survey::{ColumnSurvey, Range, Survey, survey};
 pub use transitions::{Columns, Transitions};

@@ -129,6 +129,7 @@ pub(super) fn read_logs<'a, P: AsRef<Path>>(
     }
     all.notes =
         notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
+    all.drop_copies();
     Ok((first, all))
 }
 
@@ -191,6 +192,11 @@ pub fn locate(path: &Path) -> Result<PathBuf> {
                 return Err(Error::file(path, "no home folder: set MINARI_DATASETS_PATH"));
             }
         };
+        let plain = |part| matches!(part, std::path::Component::Normal(_));
+        if name.is_empty() || !Path::new(name).components().all(plain) {
+            let problem = "not the name of a data set: expected minari:namespace/name-v0; name a file or folder as it is";
+            return Err(Error::file(path, problem));
+        }
         let file = store.join(name).join(MINARI_FILES[0]);
         return match file.is_file() {
             true => Ok(file),
@@ -281,7 +287,11 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
             source.keep_not_finite = options.keep_not_finite;
             match &minari::episodes(&source)[..] {
                 [] => Log::read_d4rl(&source),
-                episodes => Log::read_minari(&source, episodes),
+                episodes => {
+                    let log = Log::read_minari(&source, episodes)?;
+                    minari::check_totals(path, episodes.len(), log.rows)?;
+                    Ok(log)
+                }
             }
         }
         Kind::Zip => Log::read_npz(path, options.keep_not_finite),
@@ -341,33 +351,5 @@ impl Log {
                 format!("{n} of {all} transitions kept, in {episodes} episodes chosen at random")
             }
         });
-    }
-
-    /// Keeps these rows; an episode is cut, and marked so, where the next row is gone.
-    fn keep(&mut self, keep: &[bool]) {
-        let old = std::mem::take(&mut self.columns);
-        let mut starts = old.episode_starts.iter().copied().peekable();
-        let new = &mut self.columns;
-        (new.state_dim, new.action_dim) = (old.state_dim, old.action_dim);
-        let mut fresh = true; // the next row kept begins an episode
-        for row in 0..keep.len() {
-            fresh |= starts.next_if_eq(&row).is_some();
-            if !keep[row] {
-                fresh = true;
-                continue;
-            }
-            if fresh {
-                new.episode_starts.push(new.rewards.len());
-            }
-            fresh = false;
-            new.states.extend_from_slice(&old.states[row * old.state_dim..][..old.state_dim]);
-            new.next_states
-                .extend_from_slice(&old.next_states[row * old.state_dim..][..old.state_dim]);
-            new.actions.extend_from_slice(&old.actions[row * old.action_dim..][..old.action_dim]);
-            new.rewards.push(old.rewards[row]);
-            new.terminals.push(old.terminals[row]);
-            let cut = keep.get(row + 1) == Some(&false) && !old.terminals[row];
-            new.timeouts.push(old.timeouts[row] || cut);
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Logged transitions, checked once on construction so that nothing after has to.
 
+use super::copies::copies;
 use crate::{Error, Result};
 use hambo_engine::files::Digest;
 
@@ -139,6 +140,17 @@ impl Transitions {
             columns.timeouts.extend_from_slice(&self.timeouts[rows]);
         }
         Transitions::new(columns)
+    }
+
+    /// For each episode whether it is a copy of an earlier one.
+    pub(super) fn copies(&self) -> Vec<bool> {
+        let values = [
+            (&self.rewards[..], 1),
+            (&self.states[..], self.state_dim),
+            (&self.actions[..], self.action_dim),
+            (&self.next_states[..], self.state_dim),
+        ];
+        copies(&self.episode_starts, values)
     }
 
     /// The SHA-256 of all rows in their order, with where episodes begin and how they end. It ties a model to

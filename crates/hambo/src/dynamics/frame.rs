@@ -1,6 +1,7 @@
 //! What the numbers of a model mean: coordinates of states, and units of what it sees and predicts.
 
 use super::layout::{Layout, Views};
+use super::range::widened_range;
 use crate::data::{Standardizer, Transitions};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct Frame {
     pub inputs: Standardizer,
     /// Units of the targets.
     pub targets: Standardizer,
+    /// Smallest and largest value of each entry that trajectories carry, none where there is no limit: the range of the
+    /// logs, widened by [`WIDENED`](super::WIDENED). Of a learned reward it is that of what a step pays.
+    pub range: Vec<Option<[f32; 2]>>,
 }
 
 impl Frame {
@@ -48,14 +52,16 @@ impl Frame {
         let layout = Layout::of(data, angles, reward);
         let rows = || rows.iter().map(|&row| row as usize);
         let width = layout.features() + data.action_dim();
+        let targets = Standardizer::fit(layout.carried(), rows, |row, out| {
+            target_row(&layout, data, target, row, out)
+        });
         Ok(Frame {
             views: layout.views()?,
             action_dim: data.action_dim(),
             target,
             inputs: Standardizer::fit(width, rows, |row, out| input_row(&layout, data, row, out)),
-            targets: Standardizer::fit(layout.carried(), rows, |row, out| {
-                target_row(&layout, data, target, row, out)
-            }),
+            range: widened_range(&layout, data, &targets),
+            targets,
             layout,
         })
     }
@@ -65,8 +71,8 @@ impl Frame {
         layout: Layout,
         action_dim: usize,
         target: Target,
-        inputs: Standardizer,
-        targets: Standardizer,
+        [inputs, targets]: [Standardizer; 2],
+        range: Vec<Option<[f32; 2]>>,
     ) -> Result<Self> {
         let widths = [
             layout
@@ -84,7 +90,8 @@ impl Frame {
                 .all(|a| a.index < layout.observed && a.from.is_none_or(f32::is_finite))
             && [&inputs, &targets]
                 .map(|units| (units.mean.len() == units.std.len()).then_some(units.std.len()))
-                == widths;
+                == widths
+            && widths[1] == Some(range.len());
         if !fits {
             let problem = "the sizes of state, action and units do not fit each other";
             return Err(Error::Mismatch(problem.to_owned()));
@@ -98,10 +105,13 @@ impl Frame {
                 "units must be finite, and their deviations positive".to_owned(),
             ));
         }
-        Ok(Frame { views: layout.views()?, layout, action_dim, target, inputs, targets })
+        if !range.iter().flatten().all(|[low, high]| low < high && (high - low).is_finite()) {
+            return Err(Error::Mismatch("a range must be finite, and not empty".to_owned()));
+        }
+        Ok(Frame { views: layout.views()?, layout, action_dim, target, inputs, targets, range })
     }
 
-    /// Changes in plain units: for tests whose answer is known.
+    /// Changes in plain units, without limits: for tests whose answer is known.
     #[cfg(test)]
     pub(crate) fn plain(state_dim: usize, action_dim: usize, reward: bool) -> Self {
         let layout = Layout { observed: state_dim, angles: Vec::new(), reward };
@@ -112,6 +122,7 @@ impl Frame {
             target: Target::Change,
             inputs: plain(layout.features() + action_dim),
             targets: plain(layout.carried()),
+            range: vec![None; layout.carried()],
             layout,
         }
     }

@@ -7,6 +7,8 @@ pub mod gp;
 mod layout;
 mod config;
 mod model_files;
+mod range;
+mod seal;
 
 pub use bnn::{Bnn, BnnConfig, FitReport};
 pub use config::ModelConfig;
@@ -14,6 +16,8 @@ pub use frame::{Frame, Target};
 pub use gp::{Gp, GpConfig, GpReport};
 pub use layout::{Angle, Layout};
 pub use model_files::load;
+pub use range::WIDENED;
+pub use seal::seal;
 
 use crate::data::{Split, Transitions};
 use crate::{Error, Result};
@@ -34,10 +38,19 @@ pub trait Dynamics: std::fmt::Debug + Sync {
     fn members(&self) -> usize;
     /// How their outputs become Gaussians.
     fn head(&self) -> &Gaussian;
-    /// All members' outputs `[members, rows, 2·state]`, from standardized (s, a).
+    /// All members' outputs `[members, rows, 2·state]`, from standardized (s, a). With several [folds](Dynamics::folds)
+    /// the rows, a multiple of their number, are in as many equal parts, and each part goes through the members of its
+    /// fold.
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer);
-    /// Rows of the data that the model was not trained on, and whose data they are of; its list of training rows is empty.
+    /// Rows of the data that the model was not trained on, and whose data they are of; its lists of training rows are
+    /// empty.
     fn held_out(&self) -> &Split;
+
+    /// Models in one: each was fitted without another part of the data, and a trajectory follows one of them. A return
+    /// is the mean over all. 1 unless said otherwise.
+    fn folds(&self) -> usize {
+        1
+    }
 
     /// The same as [`Dynamics::infer`] for `rows` rows, so that it can be differentiated; none: adversaries are searched for
     /// without gradients.
@@ -103,7 +116,8 @@ pub trait Dynamics: std::fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Moments of the next state at given states, as the data have them, and actions, on the host.
+    /// Moments of the next state at given states, as the data have them, and actions, on the host; with several folds
+    /// the mean of what they say.
     fn predict(&self, device: &Device, states: &[f32], actions: &[f32]) -> Result<Prediction> {
         let frame = self.frame();
         let (seen, ds, da) = (frame.layout.observed, frame.state_dim(), frame.action_dim);
@@ -116,7 +130,12 @@ pub trait Dynamics: std::fmt::Debug + Sync {
                 &states[first * seen..][..n * seen],
                 &actions[first * da..][..n * da],
             );
-            let [mean, epistemic, aleatoric] = self.moments(device, &device.adopt(x), n)?;
+            let folds = self.folds();
+            let moments = self.moments(device, &device.adopt(x.repeat(folds)), folds * n)?;
+            let [mean, epistemic, aleatoric] = moments.map(|of_folds| {
+                let at = |i: usize| of_folds.iter().skip(i).step_by(n * ds).sum::<f32>();
+                (0..n * ds).map(|i| at(i) / folds as f32).collect::<Vec<f32>>()
+            });
             for i in 0..n * ds {
                 let (offset, scale) = (frame.targets.mean[i % ds], frame.targets.std[i % ds]);
                 let state = &states[(first + i / ds) * seen..][..seen];
@@ -129,22 +148,22 @@ pub trait Dynamics: std::fmt::Debug + Sync {
         Ok(prediction)
     }
 
-    /// (s' − μ) / σ on logged rows, one list a dimension.
+    /// (s' − μ) / σ on logged rows, one list of rows for each fold; one list a dimension, all in the same order.
     fn standardized_residuals(
         &self,
         device: &Device,
         data: &Transitions,
-        rows: &[u32],
+        rows: &[&[u32]],
     ) -> Result<Vec<Vec<f32>>> {
         residuals(self, device, data, rows, |epistemic, aleatoric| (epistemic + aleatoric).sqrt())
     }
 
-    /// (s' − μ) / σ_e on logged rows, one list a dimension.
+    /// (s' − μ) / σ_e likewise.
     fn epistemic_residuals(
         &self,
         device: &Device,
         data: &Transitions,
-        rows: &[u32],
+        rows: &[&[u32]],
     ) -> Result<Vec<Vec<f32>>> {
         residuals(self, device, data, rows, |epistemic, _| epistemic.sqrt())
     }
@@ -212,15 +231,20 @@ fn residuals(
     model: &(impl Dynamics + ?Sized),
     device: &Device,
     data: &Transitions,
-    rows: &[u32],
+    rows: &[&[u32]],
     unit: impl Fn(f32, f32) -> f32,
 ) -> Result<Vec<Vec<f32>>> {
     let ds = model.state_dim();
-    let mut residuals = vec![Vec::with_capacity(rows.len()); ds];
-    for rows in rows.chunks(CHUNK) {
-        let (x, y) = model.frame().standardized(data, rows);
-        let [mean, epistemic, aleatoric] = model.moments(device, &device.adopt(x), rows.len())?;
-        for i in 0..y.len() {
+    let mut residuals = vec![Vec::with_capacity(rows.iter().map(|rows| rows.len()).sum()); ds];
+    let longest = rows.iter().map(|rows| rows.len()).max().unwrap_or(0);
+    for first in (0..longest).step_by(CHUNK) {
+        let n = CHUNK.min(longest - first);
+        // Folds that have no more rows are filled up with row 0, and what is said of it is left out.
+        let row = |i: usize| rows[i / n].get(first + i % n).copied();
+        let filled: Vec<u32> = (0..rows.len() * n).map(|i| row(i).unwrap_or(0)).collect();
+        let (x, y) = model.frame().standardized(data, &filled);
+        let [mean, epistemic, aleatoric] = model.moments(device, &device.adopt(x), filled.len())?;
+        for i in (0..y.len()).filter(|i| row(i / ds).is_some()) {
             residuals[i % ds].push((y[i] - mean[i]) / unit(epistemic[i], aleatoric[i]));
         }
     }

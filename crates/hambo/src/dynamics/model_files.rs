@@ -6,6 +6,7 @@ use super::bnn::{Bnn, BnnConfig, FitReport};
 use super::frame::Frame;
 use super::gp::{self, Gp};
 use super::layout::Layout;
+use super::seal::{check_weights, seal, unseal};
 use crate::data::{Split, Standardizer};
 use crate::{Error, Result};
 use hambo_engine::backend::{Device, Gaussian, Shape};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-const SCHEMA: &str = "hambo/bnn/2";
+const SCHEMA: &str = "hambo/bnn/3";
 const DESCRIPTION: &str = "model.json";
 const TENSORS: &str = "model.safetensors";
 const PARAMS: &str = "params";
@@ -32,6 +33,7 @@ struct Description {
     head: Gaussian,
     inputs: Standardizer,
     targets: Standardizer,
+    range: Vec<Option<[f32; 2]>>,
     tau: Vec<f32>,
     report: FitReport,
     held_out: Split,
@@ -58,6 +60,7 @@ impl Bnn {
             head: self.head,
             inputs: self.frame.inputs.clone(),
             targets: self.frame.targets.clone(),
+            range: self.frame.range.clone(),
             tau: self.tau.clone(),
             report: self.report.clone(),
             held_out: self.held_out.clone(),
@@ -68,7 +71,7 @@ impl Bnn {
 
     /// Reads what [`Bnn::save`] wrote. The files are not trusted: every size is checked against the others.
     pub fn load(device: &Device, folder: &Path) -> Result<Self> {
-        let (path, d) = read_description::<Description>(folder, SCHEMA)?;
+        let (path, d, weights) = read_description::<Description>(folder, SCHEMA)?;
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
         let shape =
@@ -78,16 +81,19 @@ impl Bnn {
                 format!("head.floor = {}: expected a positive, finite number", d.head.floor);
             return Err(Error::file(&path, problem));
         }
-        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets)
+        let units = [d.inputs, d.targets];
+        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, units, d.range)
             .map_err(named)?;
         let state_dim = frame.state_dim();
         let fits = frame.layout.angles.iter().map(|a| a.index).eq(d.config.angles.iter().copied())
             && frame.layout.reward == d.config.reward
             && frame.input_dim() == shape.inputs()
-            && d.config.activation == shape.hidden
+            && d.config.activation == Some(shape.hidden)
             && state_dim.checked_mul(2) == Some(shape.outputs())
             && d.shape == shape
-            && d.config.particles == shape.members
+            && (1..=d.shape.members).contains(&d.report.folds)
+            && d.report.folds == d.held_out.folds.len()
+            && d.config.particles.checked_mul(d.report.folds) == Some(shape.members)
             && d.head == (Gaussian { dims: state_dim, floor: d.config.std_floor })
             && d.tau.len() == state_dim;
         if !fits {
@@ -101,7 +107,7 @@ impl Bnn {
         }
         let n: usize = d.report.rows.iter().fold(0, |sum, &rows| sum.saturating_add(rows));
         check_held_out(&path, &d.held_out, n)?;
-        let (path, bytes) = read_tensors(folder)?;
+        let (path, bytes) = read_tensors(folder, &weights)?;
         let params = read_tensor(&path, &bytes, PARAMS, shape.parameters())?;
         if params.len() != shape.members * shape.parameters() {
             let found = params.len() / shape.parameters();
@@ -129,9 +135,8 @@ pub(super) fn to_files(
     matrices: &[(&str, &[f32], usize)],
 ) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let path = folder.join(DESCRIPTION);
-    let mut text =
+    let text =
         serde_json::to_vec_pretty(description).map_err(|e| Error::file(&path, e.to_string()))?;
-    text.push(b'\n');
     let tensor_path = folder.join(TENSORS);
     let problem = |e: SafeTensorError| Error::file(&tensor_path, e.to_string());
     let bytes: Vec<Vec<u8>> = matrices
@@ -144,7 +149,7 @@ pub(super) fn to_files(
     });
     let tensors =
         safetensors::serialize(views.collect::<Result<Vec<_>>>()?, None).map_err(problem)?;
-    Ok(vec![(path, text), (tensor_path, tensors)])
+    Ok(vec![(path, seal(&text, &tensors)), (tensor_path, tensors)])
 }
 
 /// The layout of a description, which all kinds of models have, whatever else is in it.
@@ -161,14 +166,14 @@ fn read_kind(folder: &Path) -> Result<(PathBuf, Vec<u8>, Kind)> {
 }
 
 fn no_description(path: &Path, e: &serde_json::Error) -> Error {
-    Error::file(path, format!("does not describe a fitted model: {e}"))
+    Error::file(path, format!("does not describe a fitted model: {e}; fit one anew"))
 }
 
-/// The description of a model, of this layout and no other, and the path that errors name.
+/// The description of a model, of this layout and no other, the path that errors name, and the digest of its weights.
 pub(super) fn read_description<D: DeserializeOwned>(
     folder: &Path,
     schema: &str,
-) -> Result<(PathBuf, D)> {
+) -> Result<(PathBuf, D, String)> {
     let (path, bytes, kind) = read_kind(folder)?;
     if kind.schema != schema {
         let problem = format!(
@@ -177,22 +182,25 @@ pub(super) fn read_description<D: DeserializeOwned>(
         );
         return Err(Error::file(&path, problem));
     }
-    let description = serde_json::from_slice(&bytes).map_err(|e| no_description(&path, &e))?;
-    Ok((path, description))
+    let (text, weights) = unseal(&path, &bytes)?;
+    let description = serde_json::from_slice(&text).map_err(|e| no_description(&path, &e))?;
+    Ok((path, description, weights))
 }
 
 /// An error if rows that were held out are not among the `n` of the data.
 pub(super) fn check_held_out(path: &Path, held_out: &Split, n: usize) -> Result<()> {
-    match held_out.validation.iter().chain(&held_out.calibration).any(|&row| row as usize >= n) {
+    let rows = held_out.folds.iter().flat_map(|fold| fold.validation.iter().chain(&fold.held_out));
+    match rows.copied().any(|row| row as usize >= n) {
         true => Err(Error::file(path, format!("held-out rows beyond the {n} rows of its data"))),
         false => Ok(()),
     }
 }
 
-/// The bytes of the matrices.
-pub(super) fn read_tensors(folder: &Path) -> Result<(PathBuf, Vec<u8>)> {
+/// The bytes of the matrices, which must have this digest.
+pub(super) fn read_tensors(folder: &Path, digest: &str) -> Result<(PathBuf, Vec<u8>)> {
     let path = folder.join(TENSORS);
     let bytes = std::fs::read(&path).map_err(|e| Error::io(&path, "read", e))?;
+    check_weights(&path, &bytes, digest)?;
     Ok((path, bytes))
 }
 

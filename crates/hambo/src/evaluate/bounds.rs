@@ -5,7 +5,9 @@ use super::estimate::{Estimate, Method, adversarial, dainf, neutral};
 use super::problem::Problem;
 use super::warning::{self, Warning};
 use crate::adversary::{SearchReport, search_members, search_shifts};
-use crate::confidence::{SetReport, confidence_set};
+use crate::confidence::{
+    Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replay,
+};
 use crate::explain::reliability::{Distributions, Reliability, reliability};
 use crate::explain::trace::{Followed, Trace, trace};
 use crate::policy::Policy;
@@ -17,6 +19,9 @@ use crate::task::Task;
 use crate::{Error, Result};
 use hambo_engine::rng::Stream;
 use serde::Serialize;
+
+/// The set that no evidence makes smaller: the paper's.
+const LARGEST_BETA: f64 = 1.0;
 
 /// Where a bound comes from.
 #[derive(Clone, Debug, Serialize)]
@@ -39,10 +44,10 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub fn warnings(&self, problem: &Problem<'_>, budget: Budget) -> Vec<Warning> {
+    pub fn warnings(&self, problem: &Problem<'_>) -> Vec<Warning> {
         let Problem { device, model, config, .. } = *problem;
         let mut warnings = warning::of_estimates(model, &self.estimates);
-        warnings.extend(self.set.iter().flat_map(|set| warning::of_set(set, budget)));
+        warnings.extend(self.set.iter().flat_map(warning::of_set));
         let asked = config.search.optimizers;
         let has_gradient = model.pass(device, 1).is_some();
         warnings.extend(
@@ -60,6 +65,8 @@ pub(super) struct Reward<'a> {
     /// β is not below this: a set that a constraint shares with the task covers the task, too.
     pub least_beta: f64,
     pub budget: Budget,
+    /// Whether the policy goes where the logs do not.
+    pub leaves_data: bool,
 }
 
 /// Rolls the policy out in the model by every method asked for.
@@ -71,10 +78,17 @@ pub(super) fn bound(
     run: &Run<'_>,
 ) -> Result<Bounds> {
     let Problem { device, data, model, config, .. } = *problem;
-    let Reward { task, index, least_beta, budget } = *reward;
+    let Reward { task, index, budget, .. } = *reward;
     let stream = Stream::new(config.seed).child("rollouts");
-    let starts = task.initial.sample(config.rollouts, data, config.starts_stream())?;
-    let setting = Setting { task, policy, horizon: config.horizon, discount: config.discount };
+    let rollouts = config.rollouts.next_multiple_of(model.folds());
+    let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
+    let setting = Setting {
+        task,
+        policy,
+        horizon: config.horizon,
+        discount: config.discount,
+        worst_reward: task.lowest_reward(data)?,
+    };
     let roll = |name: &str, propagation: Propagation<'_>| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
@@ -105,23 +119,12 @@ pub(super) fn bound(
     for method in config.methods_for(model) {
         let estimate = match method {
             Method::Ca => {
-                let name = format!("{index}-search-ca");
                 let (set, (adversary, report)) = device.run(|| {
-                    let world = World::new(device, model, setting);
-                    let (set, report) = confidence_set(
-                        &world,
-                        data,
-                        (config.beta, least_beta),
-                        budget.model(),
-                        run,
-                    )?;
-                    let stream = stream.child("adversary");
-                    let found =
-                        search_shifts(&world, &set, &config.search, data, stream, (run, &name))?;
-                    Ok::<_, Error>((report, found))
+                    worst_shifts(problem, reward, &World::new(device, model, setting), run)
                 })?;
                 let returns = roll("ca", Propagation::Shifted(&adversary))?;
                 let estimate = adversarial(method, &returns, budget, &report);
+                let estimate = estimate.shown_by(set.trajectory.as_ref());
                 (bounds.set, bounds.search) = (Some(set), Some(report));
                 explanation.keep(method, &returns, Some(Adversary::Shift(adversary)));
                 estimate
@@ -162,13 +165,55 @@ pub(super) fn bound(
                 neutral(method, &returns)
             }
         };
-        bounds.estimates.push(estimate);
+        bounds.estimates.push(estimate.accepting(config.accept_extrapolation));
     }
     if explain {
         bounds.why =
             Some(explanation.why(problem, setting, &starts, stream.child("transitions"))?);
     }
     Ok(bounds)
+}
+
+/// CA's confidence set, and the worst that an adversary finds in it.
+///
+/// With β by trajectories the worst of the largest set comes first. Replayed on held-out episodes in ever smaller sets it
+/// tells how small the set may be, and in that set the search goes on from it.
+fn worst_shifts(
+    problem: &Problem<'_>,
+    &Reward { index, least_beta, budget, leaves_data, .. }: &Reward<'_>,
+    world: &World<'_>,
+    run: &Run<'_>,
+) -> Result<(SetReport, (ShiftAdversary, SearchReport))> {
+    let Problem { device, data, model, config, .. } = *problem;
+    let stream = Stream::new(config.seed).child("rollouts").child("adversary");
+    let name = format!("{index}-search-ca");
+    let search = |set: &ConfidenceSet, known: Option<&ShiftAdversary>, name: &str| {
+        search_shifts(world, set, known, (&config.search, data), stream, (run, name))
+    };
+    let delta = budget.model();
+    if config.beta != Beta::Trajectory {
+        let (set, report) = confidence_set(device, model, data, (config.beta, None), delta)?;
+        return Ok((report, search(&set, None, &name)?));
+    }
+    let largest = least_beta.max(LARGEST_BETA);
+    let widest = ConfidenceSet::new(model, largest)?;
+    let found = search(&widest, None, &format!("{name}-widest"))?;
+    let stream = stream.child("replay");
+    let mut shown = replay(world, data, (&found.0, largest), delta, stream, run)?;
+    if leaves_data {
+        shown = shown.elsewhere();
+    }
+    if shown.evidence != Evidence::Supported {
+        let (set, report) = large_set(device, model, data, shown, delta)?;
+        return Ok((report, search(&set, Some(&found.0), &name)?));
+    }
+    shown.beta = shown.beta.max(least_beta);
+    let (set, report) = confidence_set(device, model, data, (config.beta, Some(shown)), delta)?;
+    let found = match report.beta == Some(largest) {
+        true => found,
+        false => search(&set, Some(&found.0), &name)?,
+    };
+    Ok((report, found))
 }
 
 /// The adversary of a conservative method.

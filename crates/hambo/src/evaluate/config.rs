@@ -47,6 +47,8 @@ pub struct EvaluationConfig {
     pub beta: Beta,
     /// How the adversaries of CA and DA1 are searched for.
     pub search: SearchConfig,
+    /// Whether a bound that nothing in the data supports may reach the threshold.
+    pub accept_extrapolation: bool,
     /// Whether to go on although a column of the data never changes.
     pub allow_constant: bool,
     /// Whether to look at where the bound comes from, for the report.
@@ -68,6 +70,7 @@ impl Default for EvaluationConfig {
             model: ModelConfig::default(),
             beta: Beta::Trajectory,
             search: SearchConfig::default(),
+            accept_extrapolation: false,
             allow_constant: false,
             explain: false,
             theory: TheoryInputs::default(),

@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use crate::adversary::SearchReport;
+use crate::confidence::{Evidence, Replay};
 use crate::rollout::Returns;
 use crate::stats::{Mean, empirical_quantile, normal_quantile};
 use crate::{Error, Result};
@@ -113,12 +114,20 @@ pub struct Estimate {
     pub value: f64,
     /// Monte-Carlo standard error of `value`.
     pub std_error: f64,
-    /// `value` less the Monte-Carlo margin; none for neutral methods, which bound nothing.
+    /// `value` less what is subtracted and the Monte-Carlo margin; none for neutral methods, which bound nothing.
     pub lower_bound: Option<f64>,
+    /// What the model overstates on held-out episodes and no confidence set covers.
+    pub subtracted: f64,
+    /// What the data say about the bound; none for neutral methods.
+    pub evidence: Option<Evidence>,
+    /// Whether that is enough to decide by: the data support the bound, or extrapolations are accepted.
+    pub enough_evidence: bool,
     /// Whether the adversary found its minimum; none where nothing was searched for.
     pub converged: Option<bool>,
     /// Trajectories that left the finite numbers.
     pub diverged_rollouts: usize,
+    /// Trajectories that left the range of the logs, and got the worst reward from there on.
+    pub left_rollouts: usize,
     /// Trajectories that ended far from the data.
     pub far_rollouts: usize,
     /// Trajectories, L.
@@ -129,9 +138,33 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether the bound shows that the return reaches a threshold; one whose adversary had not converged shows nothing.
+    /// Whether the bound shows that the return reaches a threshold: one whose adversary had not converged, or that rests on
+    /// too little evidence, shows nothing.
     pub fn meets(&self, threshold: f64) -> bool {
-        self.converged != Some(false) && self.lower_bound.is_some_and(|bound| bound >= threshold)
+        self.shows_something() && self.lower_bound.is_some_and(|bound| bound >= threshold)
+    }
+
+    /// Whether the search had converged, and the evidence is enough.
+    pub fn shows_something(&self) -> bool {
+        self.converged != Some(false) && self.enough_evidence
+    }
+
+    /// The same where extrapolations are accepted, or not.
+    pub(super) fn accepting(self, extrapolation: bool) -> Self {
+        let supported = self.evidence == Some(Evidence::Supported);
+        let bounds = self.lower_bound.is_some();
+        Estimate { enough_evidence: bounds && (supported || extrapolation), ..self }
+    }
+
+    /// The same with what replaying held-out episodes showed.
+    pub(super) fn shown_by(self, replay: Option<&Replay>) -> Self {
+        let Some(replay) = replay else { return self };
+        Estimate {
+            lower_bound: self.lower_bound.map(|bound| bound - replay.subtracted),
+            subtracted: replay.subtracted,
+            evidence: Some(replay.evidence),
+            ..self
+        }
     }
 }
 
@@ -148,8 +181,12 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
         value: mean.value,
         std_error: mean.std_error,
         lower_bound: None,
+        subtracted: 0.0,
+        evidence: None,
+        enough_evidence: false,
         converged: None,
         diverged_rollouts: returns.diverged_count(),
+        left_rollouts: returns.left_count(),
         far_rollouts: returns.far_count(),
         rollouts: returns.values.len(),
         particles: Vec::new(),
@@ -171,6 +208,7 @@ pub fn adversarial(
     let bound = estimate.value - z * estimate.std_error;
     Estimate {
         lower_bound: Some(if search.lowest.is_finite() { bound } else { f64::NEG_INFINITY }),
+        evidence: Some(Evidence::Unsupported),
         converged: Some(search.converged),
         ..estimate
     }
@@ -197,8 +235,12 @@ pub fn dainf(each_member: &Returns, members: usize, budget: Budget) -> Estimate 
         value,
         std_error,
         lower_bound: Some(lowest(means.iter().map(|m| m.value - z * m.std_error).collect())),
+        subtracted: 0.0,
+        evidence: Some(Evidence::Unsupported),
+        enough_evidence: false,
         converged: None,
         diverged_rollouts: each_member.diverged_count(),
+        left_rollouts: each_member.left_count(),
         far_rollouts: each_member.far_count(),
         rollouts: each_member.values.len() / members,
         particles,
@@ -210,8 +252,8 @@ mod tests {
     use super::*;
 
     fn returns(values: &[f32]) -> Returns {
-        let n = values.len();
-        Returns { values: values.to_vec(), diverged: vec![false; n], far: vec![false; n] }
+        let none = vec![false; values.len()];
+        Returns { values: values.to_vec(), diverged: none.clone(), left: none.clone(), far: none }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::warning::{self, Warning};
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::theory::{self, TheoryReport};
-use crate::confidence::{Beta, SetReport};
+use crate::confidence::{Beta, Evidence, SetReport};
 use crate::explain::support::{SupportReport, support};
 use crate::policy::Policy;
 use crate::rollout::Setting;
@@ -16,6 +16,10 @@ use crate::run::Run;
 use crate::task::{Constraint, Task};
 use hambo_engine::rng::Stream;
 use serde::Serialize;
+
+/// Share of a policy's states, at the step where it is largest, that are less known than 99 % of held-out data: above it
+/// the policy goes where the logs do not.
+const ELSEWHERE: f64 = 0.5;
 
 /// What was found of a policy.
 #[derive(Clone, Debug)]
@@ -71,6 +75,11 @@ impl Evaluation {
         self.estimates.first().is_some_and(|estimate| estimate.meets(threshold))
     }
 
+    /// What the data say about the bound of the method asked for first.
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.estimates.first().and_then(|e| e.evidence)
+    }
+
     /// The bound of the method asked for first; none if that method is neutral.
     pub fn lower_bound(&self) -> Option<f64> {
         self.estimates.first().and_then(|e| e.lower_bound)
@@ -93,11 +102,18 @@ impl Problem<'_> {
         let Problem { device, data, model, task, constraints, config } = *self;
         self.check(policy)?;
         let budget = budget.shared_by(1 + constraints.len());
-        let setting = Setting { task, policy, horizon: config.horizon, discount: config.discount };
+        let setting = Setting {
+            task,
+            policy,
+            horizon: config.horizon,
+            discount: config.discount,
+            worst_reward: task.lowest_reward(data)?,
+        };
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;
         let support = support(device, data, model, setting, &starts, stream)?;
-        let own = Reward { task, index: 0, least_beta: 0.0, budget };
+        let leaves_data = support.most_outside() > ELSEWHERE;
+        let own = Reward { task, index: 0, least_beta: 0.0, budget, leaves_data };
         let bounds = bound(self, &own, policy, config.explain, run)?;
 
         let mut warnings: Vec<Warning> = support
@@ -109,7 +125,7 @@ impl Problem<'_> {
         if !model.on_device(device) {
             warnings.push(Warning::ModelOnHost { device: device.name() });
         }
-        warnings.extend(bounds.warnings(self, budget));
+        warnings.extend(bounds.warnings(self));
         let mut constraint_bounds = Vec::with_capacity(constraints.len());
         // The set is of the dynamics: what one reward asks for, others may need where the log does not show it.
         let least_beta = match (config.beta, &bounds.set) {
@@ -117,9 +133,9 @@ impl Problem<'_> {
             _ => 0.0,
         };
         for (i, Constraint { task, threshold }) in constraints.iter().enumerate() {
-            let reward = Reward { task, index: i + 1, least_beta, budget };
+            let reward = Reward { task, index: i + 1, least_beta, budget, leaves_data };
             let bounds = bound(self, &reward, policy, false, run)?;
-            let own = bounds.warnings(self, budget).into_iter();
+            let own = bounds.warnings(self).into_iter();
             warnings.extend(own.map(|warning| warning.about(&task.name)));
             constraint_bounds.push(constraint_bound(task, *threshold, bounds));
         }

@@ -40,6 +40,7 @@ use std::time::Instant;
 /// let config = EvaluationConfig {
 ///     horizon: 3,
 ///     threshold: Some(-100.0),
+///     accept_extrapolation: true, // these rows are no real episodes: nothing in them can support a bound
 ///     methods: vec![Method::DaInf, Method::Ds],
 ///     rollouts: 100,
 ///     model: ModelConfig::Bnn(networks),

@@ -1,10 +1,9 @@
 //! What the reader of a bound must know before trusting it.
 
-use super::budget::Budget;
 use super::estimate::{Estimate, Method};
 use crate::adversary::{Optimizers, SearchReport};
-use crate::confidence::{SetReport, SetRule};
-use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport};
+use crate::confidence::{Evidence, Replay, SetReport};
+use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport, WIDENED};
 use crate::explain::support::LeavesData;
 use crate::rollout::FAR;
 use serde::{Serialize, Serializer};
@@ -69,6 +68,15 @@ pub enum Warning {
         /// How many.
         trajectories: usize,
     },
+    /// Trajectories that left the range of the logs.
+    Left {
+        /// Of which method.
+        method: Method,
+        /// How many.
+        trajectories: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// Trajectories that ended far from the data.
     Far {
         /// Of which method.
@@ -84,31 +92,32 @@ pub enum Warning {
     SearchedBySac,
     /// A dynamics model without a gradient.
     ModelWithoutGradient,
-    /// The same, for the size of the set.
-    UnmeasuredSet,
-    /// Too few episodes to size the set.
-    TooFewEpisodes,
-    /// Episodes that cannot show the level that was asked for.
-    LevelNotAttained {
+    /// No logged episodes that are near the policy.
+    Unsupported {
         /// Held-out episodes.
         episodes: usize,
-        /// The level that they can show.
-        level: f64,
-        /// The level that was asked for.
-        asked: f64,
-        /// Windows of these episodes.
-        windows: usize,
-        /// Whether β is what they asked for, and not the task's.
-        own_beta: bool,
+        /// Those near the policy.
+        near: usize,
+        /// Median deviation from it, in half ranges of the action.
+        deviation: f64,
     },
+    /// Few episodes near the policy that last the horizon.
+    Extrapolated {
+        /// Those near the policy.
+        near: usize,
+        /// Those of them that last.
+        whole: usize,
+    },
+    /// A size of the set that nothing here checks.
+    GivenBeta,
     /// A set of size 0.
     ZeroBeta,
-    /// Windows that no set covers.
-    Uncovered {
-        /// How many.
-        windows: usize,
-        /// Of how many.
-        of: usize,
+    /// A model that overstates more than any set covers.
+    Subtracted {
+        /// What was subtracted.
+        amount: f64,
+        /// The largest set.
+        beta: f64,
     },
     /// What DAinf rests on.
     DaInf,
@@ -172,6 +181,14 @@ impl fmt::Display for Warning {
                  is asked about places far from the data, or the reward is not defined everywhere",
                 method.name()
             ),
+            Warning::Left { method, trajectories, of } => write!(
+                f,
+                "{}: {trajectories} of {of} trajectories left the range of the logs, widened by {:.0} %, and got the worst \
+                 reward from there on: the number rests on that reward, not on the model; log data where the policy goes, \
+                 shorten the horizon, or say what a step can cost at the most (--worst-reward)",
+                method.name(),
+                100.0 * WIDENED
+            ),
             Warning::Far { method, trajectories, of } => write!(
                 f,
                 "{}: {trajectories} of {of} trajectories ended more than {FAR} standard deviations away from the data, where \
@@ -192,29 +209,35 @@ impl fmt::Display for Warning {
                 "ca: the dynamics model has no gradient to descend along: the adversary was searched for by SAC, which takes \
                  longer and may find less",
             ),
-            Warning::UnmeasuredSet => f.write_str(
-                "ca: without a gradient the confidence set cannot be measured on trajectories: β is 1 as in the paper, or the \
-                 task's if that is larger, which nothing here checks",
+            Warning::Unsupported { episodes: 0, .. } => f.write_str(
+                "ca: no whole episodes were held out, so nothing shows that the bound holds: it is that of a large set, an \
+                 extrapolation; log at least 10 episodes, and flag their ends"
             ),
-            Warning::TooFewEpisodes => f.write_str(
-                "ca: too few held-out episodes to measure the confidence set on trajectories, so β = 1 as in the paper, which \
-                 nothing here checks",
-            ),
-            Warning::LevelNotAttained { episodes, level, asked, windows, own_beta } => write!(
+            Warning::Unsupported { episodes, near, deviation } => write!(
                 f,
-                "ca: {episodes} held-out episodes can show a coverage of {:.0} % at the most, not {:.0} %: {} that any of \
-                 their {windows} windows asked for",
-                100.0 * level,
-                100.0 * asked,
-                if *own_beta { "β is the largest" } else { "β is the task's, larger than" },
+                "ca: {near} of {episodes} held-out episodes are near this policy (their actions differ from its by \
+                 {deviation:.2} half ranges, in the median), so nothing in the data shows that the bound holds: it is \
+                 that of a large set, an extrapolation; log episodes of this policy, or of one like it"
+            ),
+            Warning::Extrapolated { near, whole } => write!(
+                f,
+                "ca: {near} held-out episodes are near this policy in their actions, and {whole} of them last the horizon, \
+                 but they are too few, or the policy goes where they did not: the bound is that of a large set, an \
+                 extrapolation; log episodes of this policy, or of one like it, over the whole horizon"
+            ),
+            Warning::GivenBeta => f.write_str(
+                "ca: the size of the confidence set was given, so nothing here shows that the bound holds; \
+                 --beta trajectory measures it on held-out episodes",
             ),
             Warning::ZeroBeta => f.write_str(
-                "ca: in nearly all held-out windows the model overstates nothing, so β is 0: the bound is the neutral estimate \
-                 less its Monte-Carlo margin; --beta 1 asks for more",
+                "ca: on held-out episodes near this policy the model overstates nothing, so β is 0: the bound is the \
+                 neutral estimate less its Monte-Carlo margin; --beta 1 asks for more",
             ),
-            Warning::Uncovered { windows, of } => write!(
+            Warning::Subtracted { amount, beta } => write!(
                 f,
-                "ca: {windows} of {of} held-out windows did worse than any β up to 64 explains: the model is wrong there"
+                "ca: on held-out episodes near this policy the model may overstate returns by {amount:.2} more than the \
+                 largest confidence set (β = {beta}) explains, which is subtracted from the bound: the model is wrong in \
+                 a way that it does not know of; more data, or a longer training, may help"
             ),
             Warning::DaInf => f.write_str(
                 "DAinf takes the worst of the particles for the worst case; nothing guarantees that the truth is among them",
@@ -237,7 +260,7 @@ pub(super) fn of_model(model: &dyn Dynamics) -> Vec<Warning> {
         ModelReport::Custom(_) => Vec::new(),
     };
     let held_out = model.held_out();
-    if !held_out.by_episode && !held_out.calibration.is_empty() {
+    if !held_out.by_episode && !held_out.held_out().is_empty() {
         warnings.push(Warning::SingleRowsHeldOut);
     }
     warnings
@@ -291,8 +314,11 @@ pub(super) fn of_estimates(model: &dyn Dynamics, estimates: &[Estimate]) -> Vec<
         if e.diverged_rollouts > 0 {
             warnings.push(Warning::Diverged { method, trajectories: e.diverged_rollouts });
         }
+        let of = e.rollouts.max(e.rollouts * e.particles.len());
+        if e.left_rollouts > 0 {
+            warnings.push(Warning::Left { method, trajectories: e.left_rollouts, of });
+        }
         if e.far_rollouts > 0 {
-            let of = e.rollouts.max(e.rollouts * e.particles.len());
             warnings.push(Warning::Far { method, trajectories: e.far_rollouts, of });
         }
         if e.converged == Some(false) {
@@ -313,29 +339,21 @@ pub(super) fn of_search(
 }
 
 /// Of a confidence set: what it was measured on.
-pub(super) fn of_set(set: &SetReport, budget: Budget) -> Vec<Warning> {
-    let Some(t) = &set.trajectory else {
-        return match set.rule {
-            SetRule::NoGradient(_) => vec![Warning::UnmeasuredSet],
-            SetRule::TooFewEpisodes => vec![Warning::TooFewEpisodes],
-            _ => Vec::new(),
-        };
-    };
-    let (mut warnings, asked) = (Vec::new(), 1.0 - budget.total());
-    if t.level < asked {
-        warnings.push(Warning::LevelNotAttained {
-            episodes: t.episodes,
-            level: t.level,
-            asked,
-            windows: t.windows,
-            own_beta: set.beta == Some(t.beta),
-        });
+pub(super) fn of_set(set: &SetReport) -> Vec<Warning> {
+    let Some(replay) = &set.trajectory else { return vec![Warning::GivenBeta] };
+    let mut warnings = Vec::new();
+    let Replay { episodes, near, whole, beta, deviation, .. } = *replay;
+    match replay.evidence {
+        Evidence::Supported if set.beta == Some(0.0) => warnings.push(Warning::ZeroBeta),
+        Evidence::Supported => {}
+        Evidence::Extrapolated => warnings.push(Warning::Extrapolated { near, whole }),
+        Evidence::Unsupported => {
+            let deviation = deviation[0];
+            warnings.push(Warning::Unsupported { episodes, near, deviation });
+        }
     }
-    if set.beta == Some(0.0) {
-        warnings.push(Warning::ZeroBeta);
-    }
-    if t.uncovered > 0 {
-        warnings.push(Warning::Uncovered { windows: t.uncovered, of: t.windows });
+    if replay.subtracted > 0.0 {
+        warnings.push(Warning::Subtracted { amount: replay.subtracted, beta });
     }
     warnings
 }

@@ -45,7 +45,10 @@ pub fn reliability(
     model: &dyn Dynamics,
 ) -> Result<Option<Reliability>> {
     let held_out = model.held_out();
-    if held_out.calibration.is_empty() || held_out.validation.is_empty() {
+    let (calibration, validation) = (held_out.held_out_by_fold(), held_out.validation_by_fold());
+    let count = |folds: &[&[u32]]| folds.iter().map(|rows| rows.len()).sum::<usize>();
+    let rows = [count(&calibration), count(&validation)];
+    if rows.contains(&0) {
         return Ok(None);
     }
     let levels: Vec<f64> = (1..=LEVELS).map(|i| i as f64 / (LEVELS + 1) as f64).collect();
@@ -56,15 +59,14 @@ pub fn reliability(
         };
         residuals.iter().enumerate().map(of).collect()
     };
-    let calibration = model.standardized_residuals(device, data, &held_out.calibration)?;
-    let validation = model.standardized_residuals(device, data, &held_out.validation)?;
-    let rows = [&held_out.calibration[..], &held_out.validation].concat();
-    let mut needed = vec![0.0f64; rows.len()]; // the β at which the set holds the row
-    for (z, tau) in model.epistemic_residuals(device, data, &rows)?.iter().zip(&tau) {
-        for (needed, z) in needed.iter_mut().zip(z) {
-            *needed = needed.max(f64::from(z.abs()) / tau);
-        }
+    let mut needed = Vec::new(); // the β at which the set holds the row
+    for rows in [&calibration, &validation] {
+        let z = model.epistemic_residuals(device, data, rows)?;
+        let of = |row: usize| z.iter().zip(&tau).map(move |(z, tau)| f64::from(z[row].abs()) / tau);
+        needed.extend((0..count(rows)).map(|row| of(row).fold(0.0, f64::max)));
     }
+    let calibration = model.standardized_residuals(device, data, &calibration)?;
+    let validation = model.standardized_residuals(device, data, &validation)?;
     needed.sort_by(f64::total_cmp);
     let last = empirical_quantile(&needed, 0.99).clamp(1.0, 1e3);
     let betas: Vec<f64> = (0..=BETAS).map(|i| last * i as f64 / BETAS as f64).collect();
@@ -73,7 +75,7 @@ pub fn reliability(
         before: frequencies(&calibration, &|_| 1.0),
         after: frequencies(&calibration, &|d| tau[d]),
         check: frequencies(&validation, &|d| tau[d]),
-        rows: [held_out.calibration.len(), held_out.validation.len()],
+        rows,
         coverage: betas.iter().map(share).collect(),
         betas,
         levels,

@@ -63,7 +63,8 @@ pub(crate) fn support(
 ) -> Result<SupportReport> {
     let usual = Usual::of(device, data, model)?;
     let observed = model.layout().observed;
-    let starts = &starts[..starts.len().min(TRAJECTORIES * observed)];
+    let some = TRAJECTORIES.min(starts.len() / observed);
+    let starts = &starts[..(some - some % model.folds()) * observed];
     let range: Vec<(f32, f32)> = (0..observed)
         .map(|d| {
             let column = data.states().iter().chain(data.next_states()).skip(d).step_by(observed);
@@ -131,6 +132,11 @@ pub(crate) fn support(
 }
 
 impl SupportReport {
+    /// The largest share, over steps, of states that are less known than 99 % of held-out data.
+    pub fn most_outside(&self) -> f64 {
+        self.outside.iter().copied().fold(0.0, f64::max)
+    }
+
     /// Where the policy leaves the data, if it does.
     pub fn leaves_data(&self) -> Option<LeavesData> {
         let share = self.outside.iter().sum::<f64>() / self.outside.len().max(1) as f64;
@@ -177,15 +183,16 @@ impl std::fmt::Display for LeavesData {
 
 impl Usual {
     fn of(device: &Device, data: &Transitions, model: &dyn Dynamics) -> Result<Usual> {
-        let held_out = &model.held_out().calibration;
+        let held_out = &model.held_out().held_out();
         let all = || 0..data.len() as u32;
-        let (measure, rest): (Vec<u32>, Vec<u32>) = match held_out.is_empty() {
-            false => {
+        let some = !held_out.is_empty() && held_out.len() < data.len();
+        let (measure, rest): (Vec<u32>, Vec<u32>) = match some {
+            true => {
                 let mut rest: Vec<bool> = vec![true; data.len()];
                 held_out.iter().for_each(|&row| rest[row as usize] = false);
                 (held_out.clone(), all().filter(|&row| rest[row as usize]).collect())
             }
-            true => all().partition(|row| row % 5 == 0),
+            false => all().partition(|row| row % 5 == 0),
         };
         let rows = |rows: &[u32], most: usize| -> (Vec<f32>, Vec<f32>) {
             let rows =

@@ -2,11 +2,11 @@
 
 use super::setup::{Setup, policy_digest};
 use super::text::{brief, number, percent};
-use super::verdict::{Found, Verdict, bound_text};
+use super::verdict::{Found, Verdict, bound_text, standing};
 use crate::Result;
 use crate::adversary::SearchReport;
-use crate::confidence::SetReport;
 use crate::confidence::theory::TheoryReport;
+use crate::confidence::{Evidence, SetReport};
 use crate::evaluate::Curves;
 use crate::evaluate::{ConstraintBound, Evaluation, Truth, Warning, Why};
 use crate::evaluate::{Estimate, Method};
@@ -43,6 +43,10 @@ pub struct Answer {
     pub estimates: Vec<Estimate>,
     /// The bound of the method asked for first; none if that method is neutral.
     pub lower_bound: Option<f64>,
+    /// What the data say about it.
+    pub evidence: Option<Evidence>,
+    /// The level at which it was shown; none where it was not.
+    pub level: Option<f64>,
     /// The failure probability of each bound.
     pub delta_each: f64,
     /// Bounds of further rewards.
@@ -107,6 +111,9 @@ impl Answer {
             policy: policy.spec.clone(),
             policy_sha256: policy_digest(policy)?,
             lower_bound: evaluation.lower_bound(),
+            evidence: evaluation.evidence(),
+            level: (evaluation.evidence() == Some(Evidence::Supported))
+                .then_some(1.0 - evaluation.delta_each),
             delta_each: evaluation.delta_each,
             verdict: Verdict::of(&evaluation, setup.threshold),
             truth: None,
@@ -145,6 +152,11 @@ impl Answer {
     /// Whether the bound shows that the return reaches a threshold.
     pub fn meets(&self, threshold: f64) -> bool {
         self.first().is_some_and(|first| first.meets(threshold))
+    }
+
+    /// What its bound may be called: a confidence, or an extrapolation.
+    pub(super) fn standing(&self) -> String {
+        self.first().map_or(String::new(), |first| standing(first, self.delta_each))
     }
 
     /// The true return, where it is known and a number.

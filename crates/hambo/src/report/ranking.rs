@@ -1,8 +1,8 @@
 //! Everything that is told of several policies.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{number, percent};
-use super::verdict::{Verdict, bound_text};
+use super::text::number;
+use super::verdict::{Verdict, bound_text, standing};
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::SetReport;
@@ -77,9 +77,11 @@ impl Ranking {
         let each: Vec<(&str, &[Warning])> =
             policies.iter().map(|p| (p.name.as_str(), p.warnings.as_slice())).collect();
         let warnings = warnings_of_several(&each);
-        let met = policies.iter().filter_map(|p| p.verdict).map(|v| v == Verdict::Meets);
+        // One that meets is enough; of the others, one that lacks evidence alone says the most.
+        let best = [Verdict::Meets, Verdict::NotEnoughEvidence, Verdict::Fails];
+        let verdicts: Vec<Verdict> = policies.iter().filter_map(|p| p.verdict).collect();
         let mut ranking = Ranking {
-            verdict: met.reduce(|some, one| some || one).map(Verdict::from),
+            verdict: best.into_iter().find(|verdict| verdicts.contains(verdict)),
             warnings: setup
                 .notes
                 .iter()
@@ -105,13 +107,15 @@ impl Ranking {
         if let Some(first) = best.first().filter(|first| !first.method.is_conservative()) {
             return format!("NO BOUND: highest neutral estimate: {name}, {}", number(first.value));
         }
-        let confidence = percent(1.0 - self.setup.delta);
         let bound = best.bound_text();
-        let best = format!("best bound: {name}, {bound}, confidence {confidence} for all together");
+        let standing =
+            best.first().map_or(String::new(), |first| standing(first, self.setup.delta));
+        let best = format!("best bound: {name}, {bound}, {standing} for all together");
         let word = match self.verdict {
             None => return format!("RANKED {} policies: {best}", policies.len()),
             Some(Verdict::Meets) => "MEETS",
             Some(Verdict::Fails) => "FAILS",
+            Some(Verdict::NotEnoughEvidence) => "NOT ENOUGH EVIDENCE",
         };
         let good = policies.iter().filter(|p| p.verdict == Some(Verdict::Meets)).count();
         let threshold = self.setup.threshold.map_or("what was asked".to_owned(), number);

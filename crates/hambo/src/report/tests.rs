@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::adversary::SearchConfig;
+use crate::confidence::Evidence;
 use crate::confidence::theory::TheoryReport;
 use crate::dynamics::{GpReport, Layout, ModelReport};
 use crate::evaluate::Score;
@@ -15,12 +16,16 @@ use serde_json::{Value, json};
 
 fn estimate(method: Method, value: f64, lower_bound: Option<f64>) -> Estimate {
     Estimate {
+        subtracted: 0.0,
+        evidence: Some(Evidence::Supported),
+        enough_evidence: true,
         method,
         value,
         std_error: 0.5,
         lower_bound,
         converged: None,
         diverged_rollouts: 0,
+        left_rollouts: 0,
         far_rollouts: 0,
         rollouts: 200,
         particles: Vec::new(),
@@ -51,6 +56,7 @@ fn setup() -> Setup {
             action_low: vec![-1.0],
             action_high: vec![1.0],
             angles: Vec::new(),
+            worst_reward: -1.0,
         },
         data: DataSummary { transitions: 600, episodes: 40, sha256: Some("ab".to_owned()) },
         stochastic: false,
@@ -101,6 +107,8 @@ fn answer(bound: f64) -> Answer {
             estimate(Method::Ds, -11.0, None),
         ],
         lower_bound: Some(bound),
+        evidence: Some(Evidence::Supported),
+        level: Some(0.95),
         delta_each: 0.05,
         constraints: Vec::new(),
         verdict: None,
@@ -130,11 +138,13 @@ fn the_line_for_a_log_says_what_was_decided() {
     assert_eq!(a.headline(), "FAILS the threshold: bound -13.79 against -10.00, confidence 95 %");
     a.setup.threshold = Some(-20.0);
     a.estimates[0].converged = Some(false);
+    a.verdict = Some(Verdict::NotEnoughEvidence);
     assert!(
-        a.headline().starts_with("NOT SHOWN: the adversary had not converged"),
+        a.headline().starts_with("NOT ENOUGH EVIDENCE: the adversary had not converged"),
         "{}",
         a.headline()
     );
+    a.verdict = Some(Verdict::Fails);
     a.delta_each = 0.025;
     a.constraints = vec![ConstraintBound {
         name: "speed".to_owned(),

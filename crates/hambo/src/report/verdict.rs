@@ -1,6 +1,7 @@
 //! The verdict, and how it is worded.
 
 use super::text::{number, percent};
+use crate::confidence::Evidence;
 use crate::evaluate::{ConstraintBound, Estimate, Evaluation};
 use serde::Serialize;
 
@@ -10,8 +11,11 @@ use serde::Serialize;
 pub enum Verdict {
     /// Its bounds show that it does.
     Meets,
-    /// They do not.
+    /// They do not: the policy may still be good.
     Fails,
+    /// They would, but rest on too little: nothing in the data supports them, or a search had not converged.
+    #[serde(rename = "not enough evidence")]
+    NotEnoughEvidence,
 }
 
 /// A bound in words; one that is no number is −∞.
@@ -22,9 +26,27 @@ pub(super) fn bound_text(bound: Option<f64>) -> String {
 impl Verdict {
     /// Whether the bound and those of all constraints reach what was asked; none where nothing was.
     pub fn of(evaluation: &Evaluation, threshold: Option<f64>) -> Option<Self> {
-        let reached = threshold.map(|threshold| evaluation.meets(threshold));
-        let each = evaluation.constraints.iter().filter_map(|c| c.met).chain(reached);
-        each.reduce(|all, one| all && one).map(Verdict::from)
+        let own = evaluation.estimates.first().zip(threshold);
+        let constraints = evaluation.constraints.iter();
+        let constraints = constraints.filter_map(|c| c.estimates.first().zip(c.threshold));
+        let one = |(estimate, threshold): (&Estimate, f64)| match (
+            estimate.meets(threshold),
+            estimate.lower_bound,
+        ) {
+            (true, _) => Verdict::Meets,
+            (false, Some(bound)) if bound >= threshold => Verdict::NotEnoughEvidence,
+            _ => Verdict::Fails,
+        };
+        let worse = |a: Verdict, b: Verdict| match (a, b) {
+            (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
+            (Verdict::Meets, other) | (other, _) => other,
+        };
+        own.into_iter().chain(constraints).map(one).reduce(worse)
+    }
+
+    /// Whether a gate may pass.
+    pub fn passes(self) -> bool {
+        self == Verdict::Meets
     }
 
     /// The word for it, as in JSON.
@@ -32,13 +54,22 @@ impl Verdict {
         match self {
             Verdict::Meets => "meets",
             Verdict::Fails => "fails",
+            Verdict::NotEnoughEvidence => "not enough evidence",
         }
+    }
+
+    /// The same for a style sheet.
+    pub(super) fn class(self) -> &'static str {
+        if self == Verdict::NotEnoughEvidence { "open" } else { self.name() }
     }
 }
 
-impl From<bool> for Verdict {
-    fn from(met: bool) -> Self {
-        if met { Verdict::Meets } else { Verdict::Fails }
+/// What a bound may be called: a confidence where its level was shown, an extrapolation otherwise.
+pub(super) fn standing(estimate: &Estimate, delta: f64) -> String {
+    match estimate.evidence {
+        Some(Evidence::Supported) => format!("confidence {}", percent(1.0 - delta)),
+        Some(evidence) => format!("an extrapolation ({evidence})"),
+        None => "neutral".to_owned(),
     }
 }
 
@@ -57,7 +88,7 @@ impl Found<'_> {
     /// The verdict in one line.
     pub fn headline(&self) -> String {
         let first = self.first;
-        let confidence = percent(1.0 - self.delta_each);
+        let confidence = standing(first, self.delta_each);
         if !first.method.is_conservative() {
             let (method, value) = (first.method.name(), number(first.value));
             return format!(
@@ -72,32 +103,39 @@ impl Found<'_> {
         });
         match (self.verdict, threshold, broken) {
             (Some(Verdict::Meets), Some((_, threshold)), _) => {
-                format!(
-                    "MEETS the threshold: bound {bound} against {threshold}, confidence {confidence}"
-                )
+                format!("MEETS the threshold: bound {bound} against {threshold}, {confidence}")
             }
             (Some(Verdict::Meets), None, _) => {
-                format!("MEETS every constraint: bound {bound}, confidence {confidence}")
+                format!("MEETS every constraint: bound {bound}, {confidence}")
             }
             (Some(Verdict::Fails), Some((false, threshold)), _) => {
-                format!(
-                    "FAILS the threshold: bound {bound} against {threshold}, confidence {confidence}"
-                )
+                format!("FAILS the threshold: bound {bound} against {threshold}, {confidence}")
             }
-            (Some(Verdict::Fails), Some((true, threshold)), None)
+            (Some(Verdict::NotEnoughEvidence), Some((true, threshold)), _)
                 if first.converged == Some(false) =>
             {
                 format!(
-                    "NOT SHOWN: the adversary had not converged, so that the bound {bound} says nothing about {threshold}"
+                    "NOT ENOUGH EVIDENCE: the adversary had not converged, so that the bound {bound} says nothing about \
+                     {threshold}"
                 )
             }
+            (Some(Verdict::NotEnoughEvidence), Some((true, threshold)), _)
+                if !first.enough_evidence =>
+            {
+                format!("NOT ENOUGH EVIDENCE: bound {bound} against {threshold}, {confidence}")
+            }
+            (Some(Verdict::NotEnoughEvidence), _, _) => {
+                let open = self.constraints.iter().find(|c| c.met == Some(false));
+                let name = open.map_or("", |c| c.name.as_str());
+                format!("NOT ENOUGH EVIDENCE for constraint {name}: bound {bound}, {confidence}")
+            }
             (Some(Verdict::Fails), _, Some(constraint)) => format!(
-                "FAILS constraint {}: bound {} against {}, confidence {confidence}",
+                "FAILS constraint {}: bound {} against {}, {confidence}",
                 constraint.name,
                 bound_text(constraint.lower_bound),
                 bound_text(constraint.threshold)
             ),
-            _ => format!("BOUND {bound}, confidence {confidence}"),
+            _ => format!("BOUND {bound}, {confidence}"),
         }
     }
 }

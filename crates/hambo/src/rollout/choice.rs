@@ -2,7 +2,7 @@
 
 use super::{ObservationBuffers, World};
 use crate::rollout::MemberAdversary;
-use hambo_engine::backend::{Buffer, Counter, Device, Input, Step};
+use hambo_engine::backend::{Buffer, Counter, Device, Input, Outcome, Step};
 use hambo_engine::nn::Ensemble;
 use hambo_engine::rng::Stream;
 
@@ -48,6 +48,10 @@ struct LookAhead {
     values: Buffer,
     rewards: Buffer,
     ended: Buffer,
+    returns: Buffer,
+    /// All of them run, before the step.
+    running: Buffer<u32>,
+    status: Buffer<u32>,
     /// No noise: an adversary does not see it.
     noise: Buffer,
     /// `[rows, members]`
@@ -105,6 +109,9 @@ impl LookAhead {
             values: room(networks.shape.members * networks.shape.outputs()),
             rewards: room(1),
             ended: room(1),
+            returns: room(1),
+            running: device.zeros(members * rows),
+            status: device.zeros(members * rows),
             noise: device.zeros(rows * ds),
             scores: room(1),
         }
@@ -127,9 +134,22 @@ impl LookAhead {
         let step = Step::Own { noise: &self.noise };
         world.propagate(&step, now.outputs, &self.states, &mut self.observed, &mut self.next);
         device.evaluate(&world.reward, &self.states, &self.actions, &self.next, &mut self.rewards);
-        if let Some(termination) = &world.termination {
+        let ended = world.termination.as_ref().map(|termination| {
             device.evaluate(termination, &self.states, &self.actions, &self.next, &mut self.ended);
-        }
+            &self.ended
+        });
+        // What leaves the range of the logs ends there, and gets all that follows at once.
+        let exit = Some(world.exit(&world.remaining));
+        device.copy(&self.running, &mut self.status);
+        device.fill(&mut self.returns, 0.0);
+        device.end_step(
+            (&world.discounts, now.time),
+            &Outcome { next: &self.next, ended, exit },
+            &mut self.rewards,
+            &mut self.states,
+            &mut self.returns,
+            &mut self.status,
+        );
 
         world.act(&self.next, &mut self.observed, None, &mut self.next_actions);
         world.inputs(&self.next, &self.next_actions, &mut self.observed, &mut self.inputs);
@@ -139,7 +159,7 @@ impl LookAhead {
         device.look_ahead(
             reward_scale,
             (&world.next_discounts, now.time),
-            [&self.rewards, &self.ended],
+            (&self.rewards, &self.status),
             &self.values,
             model.members(),
             &mut self.scores,

@@ -8,17 +8,17 @@ use hambo_engine::backend::{Activation, Device, Shape};
 use hambo_engine::nn::Ensemble;
 use hambo_engine::rng::Stream;
 
-/// A continuous adversary: networks η(s, a) with tanh outputs, one a restart, and where they may go.
+/// A continuous adversary: networks η(s, a) with tanh outputs, and where they may go.
 #[derive(Debug)]
 pub struct ShiftAdversary {
-    /// `[restarts]` networks from standardized (s, a) to \[−1, 1\]^{d_s}.
+    /// Networks from standardized (s, a) to \[−1, 1\]^{d_s}: `[folds, restarts]`, or one for all.
     pub networks: Ensemble,
     /// The set they choose from.
     pub set: ConfidenceSet,
 }
 
 impl ShiftAdversary {
-    /// Random networks of these hidden widths (ReLU).
+    /// Random networks of these hidden widths (ReLU), some restarts for each fold of the model.
     pub fn random(
         device: &Device,
         model: &dyn Dynamics,
@@ -28,24 +28,38 @@ impl ShiftAdversary {
         stream: Stream,
     ) -> Result<Self> {
         let widths = [&[model.input_dim()], hidden, &[model.state_dim()]].concat();
-        let mut shape = Shape::new(restarts, widths, Activation::Relu)?;
+        let mut shape = Shape::new(model.folds() * restarts, widths, Activation::Relu)?;
         shape.output = Activation::Tanh;
         Ok(ShiftAdversary { networks: Ensemble::random(device, shape, stream), set: set.clone() })
     }
 
-    /// One of the restarts, alone.
-    pub fn restart(&self, device: &Device, index: usize) -> ShiftAdversary {
-        let (n, stride) = (self.networks.shape.parameters(), self.networks.shape.stride());
-        let mut params = device.zeros(n);
-        device.copy_part(&self.networks.params, index * stride, &mut params, 0, n);
-        let shape = Shape { members: 1, ..self.networks.shape.clone() };
-        ShiftAdversary { networks: Ensemble { shape, params }, set: self.set.clone() }
+    /// Restarts of each fold; 1 where one network is for all.
+    pub(crate) fn restarts(&self, folds: usize) -> usize {
+        (self.networks.shape.members / folds).max(1)
     }
 
-    /// The adversary that does nothing, η = 0.
-    pub fn idle(&self, device: &Device) -> ShiftAdversary {
-        let shape = Shape { members: 1, ..self.networks.shape.clone() };
-        let params = device.zeros(shape.parameters());
+    /// The same adversary in another set.
+    pub fn within(&self, device: &Device, set: &ConfidenceSet) -> ShiftAdversary {
+        let mut params = device.zeros(self.networks.params.len());
+        device.copy(&self.networks.params, &mut params);
+        let shape = self.networks.shape.clone();
+        ShiftAdversary { networks: Ensemble { shape, params }, set: set.clone() }
+    }
+
+    /// Puts the networks of another adversary, one for each fold, in the place of the first restarts.
+    pub(crate) fn begin_with(&mut self, device: &Device, other: &ShiftAdversary, folds: usize) {
+        let (restarts, stride) = (self.restarts(folds), self.networks.shape.stride());
+        let n = self.networks.shape.parameters();
+        for fold in 0..folds {
+            let (from, to) = (&other.networks.params, &mut self.networks.params);
+            device.copy_part(from, fold * stride, to, fold * restarts * stride, n);
+        }
+    }
+
+    /// The adversary that does nothing, η = 0, with a network for each of so many folds.
+    pub fn idle(&self, device: &Device, folds: usize) -> ShiftAdversary {
+        let shape = Shape { members: folds, ..self.networks.shape.clone() };
+        let params = device.zeros(shape.members * shape.stride());
         ShiftAdversary { networks: Ensemble { shape, params }, set: self.set.clone() }
     }
 }

@@ -4,6 +4,7 @@
 //! that differences between them are differences of the models, not of luck.
 
 mod choice;
+mod exploration;
 mod hallucination;
 mod returns;
 mod world;
@@ -20,6 +21,7 @@ use crate::policy::{ActionNoise, Policy};
 use crate::run::Run;
 use crate::task::Task;
 use choice::{Choice, Now};
+use exploration::Exploration;
 use hambo_engine::backend::{Buffer, Counter, Device, Input, RolloutStep, Status, StepKind};
 use hambo_engine::nn::Ensemble;
 use hambo_engine::rng::Stream;
@@ -35,8 +37,8 @@ pub enum Propagation<'a> {
     DrawEveryStep,
     /// Every member for itself, each with the same starts and noise (OPE-TSinf, HAMBO-DAinf).
     EachMember,
-    /// The mean of all members, shifted by an adversary (HAMBO-CA); every restart of the adversary for
-    /// itself, each with the same starts and noise.
+    /// The mean of all members, shifted by an adversary (HAMBO-CA): one network for all trajectories, or one for each fold
+    /// of the model; of several restarts every one for itself, with the same starts and noise.
     Shifted(&'a ShiftAdversary),
     /// Shifted by draws from an adversary that still learns.
     Explored(Explorer<'a>),
@@ -64,6 +66,8 @@ pub struct Setting<'a> {
     pub horizon: usize,
     /// γ
     pub discount: f64,
+    /// What a step pays at most after a trajectory has left the range of the logs, see [`Task::lowest_reward`].
+    pub worst_reward: f32,
 }
 
 /// Rolls the policy out from `starts` `[rows, state]`.
@@ -113,6 +117,8 @@ pub(crate) struct Rollout<'a> {
     pub states: Buffer,
     observed: ObservationBuffers,
     pub actions: Buffer,
+    /// What is added to the policy's actions, `[horizon, rows, action]`, and room for one step of it.
+    deviations: Option<(&'a Buffer, Buffer)>,
     pub inputs: Buffer,
     outputs: Buffer,
     next: Buffer,
@@ -127,7 +133,7 @@ pub(crate) struct Rollout<'a> {
     pub elapsed: Buffer,
     pub rewards: Buffer,
     ended: Buffer,
-    returns: Buffer,
+    pub returns: Buffer,
     pub status: Buffer<u32>,
     /// Steps taken.
     pub time: Counter,
@@ -137,13 +143,23 @@ impl<'a> Rollout<'a> {
     pub fn new(world: &'a World<'a>, propagation: Propagation<'a>, starts: &[f32]) -> Self {
         let World { device, model, .. } = *world;
         let (ds, da) = (model.state_dim(), model.action_dim());
-        let groups = match propagation {
-            Propagation::EachMember => model.members(),
-            Propagation::Shifted(adversary) => adversary.networks.shape.members,
+        let folds = model.folds();
+        // Trajectories of a fold follow each other: [folds, restarts, starts of the fold].
+        let restarts = match propagation {
+            Propagation::Shifted(adversary) => adversary.restarts(folds),
             _ => 1,
         };
+        let groups =
+            if matches!(propagation, Propagation::EachMember) { model.members() } else { 1 };
         let each = starts.len() / model.layout().observed;
-        let rows = groups * each;
+        let rows = groups * restarts * each;
+        assert!(
+            each.is_multiple_of(folds),
+            "{each} starts, which are no multiple of {folds} folds"
+        );
+        let of_fold = starts.chunks_exact(starts.len() / folds);
+        let starts: Vec<f32> = of_fold.flat_map(|starts| starts.repeat(restarts)).collect();
+        let noisy = world.noise_rows(each, restarts);
         let outputs = if matches!(propagation, Propagation::EachMember) {
             rows
         } else {
@@ -164,14 +180,15 @@ impl<'a> Rollout<'a> {
             world,
             propagation,
             rows,
-            states: device.adopt(model.layout().carry(starts).repeat(groups)),
+            states: device.adopt(model.layout().carry(&starts).repeat(groups)),
             observed: world.observation_buffers(rows),
             actions: device.zeros(rows * da),
+            deviations: None,
             inputs: device.zeros(rows * model.input_dim()),
             outputs: device.zeros(outputs * 2 * ds),
             next: device.zeros(rows * ds),
-            noise: device.zeros(each * ds),
-            policy_noise: world.setting.policy.noise(device, rows, groups),
+            noise: device.zeros(noisy * ds),
+            policy_noise: world.setting.policy.noise(device, rows, rows / noisy),
             members: device.zeros(rows),
             shifts: device.zeros(if reach.is_empty() { 0 } else { rows * ds }),
             reach: device.upload(reach),
@@ -186,16 +203,39 @@ impl<'a> Rollout<'a> {
         }
     }
 
+    /// The same from states as they are carried, one for each trajectory, with something added to the policy's actions,
+    /// `[horizon, rows, action]`.
+    pub fn replaying(
+        world: &'a World<'a>,
+        propagation: Propagation<'a>,
+        (starts, deviations): (&Buffer, &'a Buffer),
+    ) -> Self {
+        let World { device, model, .. } = *world;
+        let rows = starts.len() / model.state_dim();
+        let anywhere = vec![0.0; rows * model.layout().observed];
+        let mut rollout = Rollout::new(world, propagation, &anywhere);
+        device.copy(starts, &mut rollout.states);
+        rollout.deviations = Some((deviations, device.zeros(rollout.actions.len())));
+        rollout
+    }
+
     /// a = π(s), s' ~ model(s, a), return += γᵗ r(s, a, s').
     pub fn step(&mut self, stream: Stream) {
         let World { device, model, .. } = *self.world;
-        self.policy_noise.draw(device, policy_stream(stream), &self.time);
-        self.world.act(
-            &self.states,
-            &mut self.observed,
-            Some(&self.policy_noise),
-            &mut self.actions,
-        );
+        // What was logged of a random policy's noise is among the deviations.
+        let noise = match self.deviations {
+            Some(_) => None,
+            None => {
+                self.policy_noise.draw(device, policy_stream(stream), &self.time);
+                Some(&self.policy_noise)
+            }
+        };
+        self.world.act(&self.states, &mut self.observed, noise, &mut self.actions);
+        if let Some((deviations, now)) = &mut self.deviations {
+            device.load_at(deviations, &self.time, 0, now);
+            device.add(now, &mut self.actions);
+            device.clamp(&self.world.bounds[0], &self.world.bounds[1], &mut self.actions);
+        }
         self.world.inputs(&self.states, &self.actions, &mut self.observed, &mut self.inputs);
         let (input, rows) = match self.propagation {
             Propagation::EachMember => {
@@ -274,6 +314,7 @@ impl<'a> Rollout<'a> {
             wrapped: views.wrapped.as_ref().map(|wrapped| (wrapped, &mut self.observed.wrapped)),
             reward: &self.world.reward,
             termination: self.world.termination.as_ref(),
+            exit: Some(self.world.exit(&self.world.remaining)),
             discounts: &self.world.discounts,
             time: &mut self.time,
             states: &mut self.states,
@@ -323,36 +364,8 @@ impl<'a> Rollout<'a> {
                 .collect(),
             values: device.download(&self.returns)?,
             diverged: status.iter().map(|&s| s == Status::Diverged as u32).collect(),
+            left: status.iter().map(|&s| s == Status::Left as u32).collect(),
         })
-    }
-}
-
-/// Where an [`Explorer`] draws.
-struct Exploration {
-    outputs: Buffer,
-    noise: Buffer,
-    choices: Buffer,
-    log_probs: Buffer,
-}
-
-impl Exploration {
-    fn new(device: &Device, rows: usize, dims: usize) -> Self {
-        let room = |width: usize| device.zeros(rows * width);
-        Exploration {
-            outputs: room(2 * dims),
-            noise: room(dims),
-            choices: room(dims),
-            log_probs: room(1),
-        }
-    }
-
-    fn see(&mut self, device: &Device, actor: &Ensemble, inputs: &Buffer) {
-        actor.infer(device, Input::Shared(inputs), self.log_probs.len(), &mut self.outputs);
-    }
-
-    fn draw(&mut self, device: &Device, stream: Stream, time: &Counter) {
-        device.normals(stream.child("exploration"), time, &mut self.noise);
-        device.squash(&self.outputs, &self.noise, [], &mut self.choices, &mut self.log_probs);
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Returns {
     pub values: Vec<f32>,
     /// Which of them left the finite numbers; the return of such a trajectory is −∞.
     pub diverged: Vec<bool>,
+    /// Which of them left the range of the logs, widened; from there on they got the worst reward.
+    pub left: Vec<bool>,
     /// Which of them ended more than [`FAR`] standard deviations from the mean of the data in some
     /// dimension: the model was asked about places that it knows nothing of.
     pub far: Vec<bool>,
@@ -21,6 +23,11 @@ impl Returns {
     /// Number of trajectories that diverged.
     pub fn diverged_count(&self) -> usize {
         self.diverged.iter().filter(|&&d| d).count()
+    }
+
+    /// Number of trajectories that left the range of the logs.
+    pub fn left_count(&self) -> usize {
+        self.left.iter().filter(|&&l| l).count()
     }
 
     /// Number of trajectories that ended far from the data.
@@ -47,6 +54,7 @@ impl Returns {
         let flags = |which: &[bool]| which.iter().map(|&yes| u32::from(yes)).collect::<Vec<u32>>();
         arrays.put("values", &self.values);
         arrays.put("diverged", &flags(&self.diverged));
+        arrays.put("left", &flags(&self.left));
         arrays.put("far", &flags(&self.far));
         arrays
     }
@@ -58,13 +66,15 @@ impl Returns {
             let flags: Vec<u32> = arrays.get_exactly(name, values.len())?;
             Ok::<_, String>(flags.into_iter().map(|flag| flag != 0).collect())
         };
-        Ok(Returns { diverged: flags("diverged")?, far: flags("far")?, values })
+        let [diverged, left, far] = [flags("diverged")?, flags("left")?, flags("far")?];
+        Ok(Returns { diverged, left, far, values })
     }
 
     fn select(&self, rows: Vec<usize>) -> Returns {
         Returns {
             values: rows.iter().map(|&i| self.values[i]).collect(),
             diverged: rows.iter().map(|&i| self.diverged[i]).collect(),
+            left: rows.iter().map(|&i| self.left[i]).collect(),
             far: rows.iter().map(|&i| self.far[i]).collect(),
         }
     }

@@ -3,7 +3,7 @@
 use super::Setting;
 use crate::dynamics::{Dynamics, Frame};
 use crate::policy::ActionNoise;
-use hambo_engine::backend::{Buffer, Device, Prediction, Step};
+use hambo_engine::backend::{Buffer, Device, Exit, Limits, Prediction, Step};
 use hambo_engine::expression::Program;
 
 /// Model, task and policy with what they need on the device.
@@ -22,6 +22,10 @@ pub(crate) struct World<'a> {
     pub reward: Program,
     /// And what ends an episode.
     pub termination: Option<Program>,
+    /// Smallest and largest value of what trajectories carry.
+    range: [Buffer; 2],
+    /// γ + γ² + … over the steps that remain after each step.
+    pub(super) remaining: Buffer,
     /// γᵗ and t / T of every step.
     pub discounts: Buffer,
     pub(super) fractions: Buffer,
@@ -46,7 +50,14 @@ impl<'a> World<'a> {
         let over_steps = |value: &dyn Fn(usize) -> f64| {
             (0..=setting.horizon).map(|t| value(t) as f32).collect::<Vec<f32>>()
         };
-        let Frame { inputs, targets, .. } = model.frame();
+        let Frame { inputs, targets, range, .. } = model.frame();
+        let limit = |side: usize, none: f32| {
+            device
+                .adopt(range.iter().map(|range| range.map_or(none, |range| range[side])).collect())
+        };
+        let remaining = |t: usize| {
+            (1..setting.horizon.saturating_sub(t)).map(|k| setting.discount.powi(k as i32)).sum()
+        };
         World {
             device,
             model,
@@ -62,6 +73,8 @@ impl<'a> World<'a> {
                 .keeps_to(&setting.task.action_low, &setting.task.action_high),
             reward: setting.task.reward.widened(model.state_dim()),
             termination: setting.task.termination.as_ref().map(|t| t.widened(model.state_dim())),
+            range: [limit(0, f32::NEG_INFINITY), limit(1, f32::INFINITY)],
+            remaining: device.adopt(over_steps(&remaining)),
             discounts: device.adopt(over_steps(&|t| setting.discount.powi(t as i32))),
             fractions: device.adopt(over_steps(&|t| (t as f32 / setting.horizon as f32).into())),
             next_fractions: device
@@ -75,12 +88,12 @@ impl<'a> World<'a> {
     }
 
     /// Whether no gradient tells how to lower returns: they depend on where states go, but only in steps; or the model has
-    /// none.
-    pub fn lacks_gradient(&self) -> bool {
+    /// none. With the softened termination, where that is looked at, to end or not to end an episode has a gradient.
+    pub fn lacks_gradient(&self, soft_termination: Option<&Program>) -> bool {
         let reward = &self.reward;
         let depends = reward.uses_state() || reward.uses_action() || reward.uses_next_state();
         let in_steps = !reward.has_gradient() && (depends || self.termination.is_some());
-        in_steps || self.model.pass(self.device, 1).is_none()
+        (in_steps && soft_termination.is_none()) || self.model.pass(self.device, 1).is_none()
     }
 
     /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
@@ -89,6 +102,12 @@ impl<'a> World<'a> {
             true => self.device.repeat(times, step),
             false => (0..times).for_each(|_| step()),
         }
+    }
+
+    /// Different rows of noise of so many starts, which all methods share; restarts are compared on fewer, the same for
+    /// each.
+    pub fn noise_rows(&self, starts: usize, restarts: usize) -> usize {
+        if restarts > 1 { starts / self.model.folds() } else { starts }
     }
 
     /// Room to see that many states.
@@ -199,7 +218,19 @@ impl<'a> World<'a> {
     pub fn prediction<'b>(&'b self, output: &'b Buffer) -> Prediction<'b> {
         let (model, [scale, offset]) = (self.model, &self.units_out);
         let (members, relative) = (model.members(), model.frame().relative());
-        Prediction { head: model.head(), members, output, scale, offset, relative }
+        let (head, limits) = (model.head(), Some(self.limits()));
+        Prediction { head, members, output, scale, offset, relative, limits }
+    }
+
+    fn limits(&self) -> Limits<'_> {
+        let [low, high] = &self.range;
+        Limits { low, high, sums_from: self.model.layout().observed }
+    }
+
+    /// What becomes of trajectories that leave the range of the logs, where the steps that remain count as given.
+    pub fn exit<'b>(&'b self, remaining: &'b Buffer) -> Exit<'b> {
+        let (worst, may_end) = (self.setting.worst_reward, self.termination.is_some());
+        Exit { limits: self.limits(), worst, remaining, may_end }
     }
 
     /// s' as `step` says, from the networks' outputs.

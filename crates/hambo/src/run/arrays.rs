@@ -1,6 +1,6 @@
 //! Named arrays of numbers in a safetensors file.
 
-use hambo_engine::files::with_sorted_header;
+use hambo_engine::files::{NO_SEAL, Seal, seal, with_sorted_header};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,20 +80,23 @@ impl Arrays {
         }
     }
 
-    /// The bytes of a safetensors file with this header.
+    /// The bytes of a safetensors file with this header, and in it a digest of them.
     pub fn to_file(&self, header: &[(&str, &str)]) -> std::result::Result<Vec<u8>, Problem> {
-        let header: HashMap<String, String> =
-            header.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let header: HashMap<String, String> = header
+            .iter()
+            .chain(&[("sha256", NO_SEAL)])
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
         let views = self.0.iter().map(|(name, (dtype, bytes))| {
             let len = 8 * bytes.len() / dtype.bitsize();
             Ok((name, TensorView::new(*dtype, vec![len], bytes)?))
         });
         let views: std::result::Result<Vec<_>, SafeTensorError> = views.collect();
         let file = views.and_then(|views| safetensors::serialize(views, Some(header)));
-        file.map(with_sorted_header).map_err(|e| e.to_string())
+        file.map(with_sorted_header).map(seal).map_err(|e| e.to_string())
     }
 
-    /// Arrays and header of a safetensors file, which is not trusted.
+    /// Arrays and header of a safetensors file that [`Arrays::to_file`] made, which is not trusted.
     pub fn from_file(
         bytes: &[u8],
     ) -> std::result::Result<(Self, HashMap<String, String>), Problem> {
@@ -101,6 +104,15 @@ impl Arrays {
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
         let header = metadata.metadata().clone().unwrap_or_default();
         let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        match Seal::of(bytes) {
+            Seal::Intact => {}
+            Seal::Broken => {
+                return Err("damaged: its bytes do not have the SHA-256 in its header".to_owned());
+            }
+            Seal::Missing => {
+                return Err("damaged, or of an older version: no SHA-256 in its header".to_owned());
+            }
+        }
         let arrays =
             tensors.iter().map(|(name, t)| (name.to_owned(), (t.dtype(), t.data().to_vec())));
         Ok((Arrays(arrays.collect()), header))

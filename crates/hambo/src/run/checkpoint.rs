@@ -6,7 +6,7 @@
 use super::arrays::Problem;
 use crate::{Error, Result};
 use hambo_engine::backend::{Buffer, Device};
-use hambo_engine::files::write_together;
+use hambo_engine::files::{left_over, make_folder, sha256_of, write_together};
 use safetensors::tensor::SafeTensors;
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +19,8 @@ pub use super::arrays::{Arrays, Element};
 
 const FORMAT: &str = "hambo-unfinished/1";
 const IDENTITY: &str = "identity.json";
+/// The name of the identity's own digest beside it.
+const DIGEST: &str = "sha256";
 /// Saving takes at most this share of the time, unless it is asked for at every opportunity.
 const SHARE: f64 = 0.02;
 
@@ -74,13 +76,8 @@ impl Checkpoints {
         let path = folder.join(IDENTITY);
         let made = match fs::read(&path) {
             Ok(bytes) => {
-                let there: BTreeMap<String, String> =
-                    serde_json::from_slice(&bytes).map_err(|e| {
-                        Error::file(
-                            &path,
-                            format!("does not say what work this is: {e}; {DAMAGED}"),
-                        )
-                    })?;
+                let there = read_identity(&bytes)
+                    .map_err(|problem| Error::file(&path, format!("{problem}; {DAMAGED}")))?;
                 match difference(&there, &identity) {
                     Some(difference) => {
                         let problem = format!(
@@ -111,9 +108,10 @@ impl Checkpoints {
         let Ok(mut last) = self.last.lock() else { return Ok(()) };
         let path = self.path(name);
         if !last.made {
-            fs::create_dir_all(&self.folder)
-                .map_err(|e| Error::io(&self.folder, "make the folder", e))?;
-            let identity = serde_json::to_vec_pretty(&self.identity)
+            make_folder(&self.folder)?;
+            let mut identity = self.identity.clone();
+            identity.insert(DIGEST.to_owned(), self.digest());
+            let identity = serde_json::to_vec_pretty(&identity)
                 .map_err(|e| Error::file(&self.folder, e.to_string()))?;
             write_together(&[(self.folder.join(IDENTITY), identity)])?;
         }
@@ -181,9 +179,24 @@ impl Checkpoints {
     }
 
     fn digest(&self) -> String {
-        let all = self.identity.iter().map(|(name, value)| format!("{name}={value}\n"));
-        hambo_engine::files::sha256_of(all.collect::<String>().as_bytes())
+        digest(&self.identity)
     }
+}
+
+/// What work this is, of a file that is not trusted.
+fn read_identity(bytes: &[u8]) -> std::result::Result<BTreeMap<String, String>, Problem> {
+    let mut identity: BTreeMap<String, String> = serde_json::from_slice(bytes)
+        .map_err(|e| format!("does not say what work this is: {e}"))?;
+    match identity.remove(DIGEST) {
+        Some(own) if own == digest(&identity) => Ok(identity),
+        Some(_) => Err("damaged: what it says does not have the SHA-256 beside it".to_owned()),
+        None => Err("damaged, or of an older version: no SHA-256 in it".to_owned()),
+    }
+}
+
+fn digest(identity: &BTreeMap<String, String>) -> String {
+    let all = identity.iter().map(|(name, value)| format!("{name}={value}\n"));
+    sha256_of(all.collect::<String>().as_bytes())
 }
 
 /// What to do about a part that cannot be used.
@@ -191,16 +204,9 @@ const DAMAGED: &str = "delete the folder to begin anew, or name another one";
 /// What to do about the work of somebody else.
 const REMEDY: &str = "Run the same command as before to go on, name another folder, or delete this one to begin anew";
 
-/// Whether a file is what an interrupted write of this library left behind: `NAME.safetensors.PID-COUNT.tmp`.
+/// Whether a file is what an interrupted write of this library left behind.
 fn is_temporary(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some((target, suffix)) = name.strip_suffix(".tmp").and_then(|name| name.rsplit_once('.'))
-    else {
-        return false;
-    };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    (target.ends_with(".safetensors") || target == IDENTITY)
-        && suffix.split_once('-').is_some_and(|(process, count)| digits(process) && digits(count))
+    left_over(path).is_some_and(|name| name.ends_with(".safetensors") || name == IDENTITY)
 }
 
 /// The first thing that is not the same, with both values.
@@ -265,7 +271,9 @@ mod tests {
         assert!(!work.resumes());
         work.save("part", &arrays()).unwrap();
         assert!(work.resumes());
-        fs::write(folder.join("part.safetensors.12-3.tmp"), "ours").unwrap();
+        for left in [".part.safetensors.12-3.tmp", ".identity.json.12-0.tmp"] {
+            fs::write(folder.join(left), "ours").unwrap();
+        }
         let own = fs::read(folder.join("part.safetensors")).unwrap();
         let others =
             Checkpoints::open(&folder.join("others"), identity("2"), Duration::ZERO).unwrap();

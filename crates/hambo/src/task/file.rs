@@ -6,6 +6,7 @@
 //! reward = "1 - 0.1*a[0]^2"             # an expression of s, a, n (next state) and r (learned reward), or "learned"
 //! termination = "abs(n[0]) > 2.4"       # an expression, "learned" from terminal flags, or "none"
 //! angles = [2]                          # entries of the state that are angles, in radians
+//! worst_reward = -2.5                   # no step pays less; default: than the worst that was logged
 //!
 //! [actions]                             # the system limits actions to these bounds; a number stands for all entries
 //! low = -1.0
@@ -20,6 +21,7 @@
 //! name = "stays on the track"
 //! expression = "-(abs(s[0]) > 2)"
 //! threshold = -0.5                      # optional: the sum over an episode that the bound has to reach
+//! worst_reward = -1                     # optional, as above
 //! ```
 
 use super::Initial;
@@ -66,6 +68,7 @@ impl TaskSpec {
             "reward",
             "termination",
             "angles",
+            "worst_reward",
             "actions",
             "initial",
             "constraint",
@@ -83,6 +86,7 @@ impl TaskSpec {
             angles: all.indices("angles")?,
             actions: [bound("low")?, bound("high")?],
             initial: all.table("initial")?.map(|keys| initial(&keys)).transpose()?,
+            worst_reward: all.number("worst_reward")?,
             constraints: all.tables("constraint")?.iter().map(constraint).collect::<Read<_>>()?,
         })
     }
@@ -119,6 +123,11 @@ impl<'a> Keys<'a> {
             }
             Some(_) => self.wrong(key, "text in quotes"),
         }
+    }
+
+    fn number(&self, key: &str) -> Read<Option<f64>> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        finite(value).map_or_else(|| self.wrong(key, "a finite number"), |x| Ok(Some(x)))
     }
 
     fn numbers(&self, key: &str) -> Read<Option<Vec<f32>>> {
@@ -209,19 +218,13 @@ fn initial(keys: &Keys<'_>) -> Read<Initial> {
 }
 
 fn constraint(keys: &Keys<'_>) -> Read<ConstraintSpec> {
-    keys.check(&["name", "expression", "threshold"])?;
+    keys.check(&["name", "expression", "threshold", "worst_reward"])?;
     let needed = |key: &str| {
         keys.text(key)?
             .ok_or_else(|| format!("no `{key}` in {}expected text in quotes", keys.place))
     };
-    let threshold = match keys.table.get("threshold") {
-        None => None,
-        Some(value) => match finite(value) {
-            Some(x) => Some(x),
-            None => return keys.wrong("threshold", "a finite number"),
-        },
-    };
+    let (threshold, worst_reward) = (keys.number("threshold")?, keys.number("worst_reward")?);
     let expression = needed("expression")?;
     let expression = if expression == LEARNED { "r".to_owned() } else { expression };
-    Ok(ConstraintSpec { name: needed("name")?, expression, threshold })
+    Ok(ConstraintSpec { name: needed("name")?, expression, threshold, worst_reward })
 }

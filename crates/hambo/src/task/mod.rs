@@ -35,6 +35,8 @@ pub struct Task {
     pub termination: Option<Program>,
     /// The distribution of initial states.
     pub initial: Initial,
+    /// A step never pays less than this, as far as is known; none: than the logs show.
+    pub worst_reward: Option<f64>,
 }
 
 /// The distribution of initial states, p₀.
@@ -125,6 +127,7 @@ impl Task {
             reward: Program::parse(&[reward], state_dim, action_dim, Scope::REWARD)?,
             termination: None,
             initial: Initial::EpisodeStarts,
+            worst_reward: None,
         })
     }
 
@@ -155,18 +158,8 @@ impl Task {
     /// The task's reward for each logged transition, and whether the episode ends there; an error if a value is not
     /// finite.
     pub fn logged(&self, data: &Transitions) -> Result<(Vec<f32>, Vec<bool>)> {
-        let (n, ds) = (data.len(), data.state_dim());
-        // The logged reward follows the state, see `Program::parse`.
-        let carry = |states: &[f32], reward: &dyn Fn(usize) -> f32| -> Vec<f32> {
-            let rows = states.chunks_exact(ds).enumerate();
-            rows.flat_map(|(row, s)| s.iter().copied().chain([reward(row)])).collect()
-        };
-        let s = carry(data.states(), &|_| 0.0);
-        let next = carry(data.next_states(), &|row| data.rewards()[row]);
         let evaluate = |program: &Program| {
-            let mut values = vec![0.0; n];
-            let program = program.widened(ds + 1);
-            program.evaluate(n, &s, data.actions(), &next, &mut values, &mut Scratch::default())?;
+            let values = Task::on_log(program, data)?;
             match values.iter().position(|x| !x.is_finite()) {
                 None => Ok(values),
                 Some(row) => Err(Error::Data(format!(
@@ -178,8 +171,35 @@ impl Task {
             }
         };
         let rewards = evaluate(&self.reward)?;
-        let ended = self.termination.as_ref().map_or_else(|| Ok(vec![0.0; n]), evaluate)?;
+        let ended =
+            self.termination.as_ref().map_or_else(|| Ok(vec![0.0; data.len()]), evaluate)?;
         Ok((rewards, ended.into_iter().map(|x| x != 0.0).collect()))
+    }
+
+    /// What a program of (s, a, s') gives for each logged transition, `[rows, outputs]`.
+    pub(crate) fn on_log(program: &Program, data: &Transitions) -> Result<Vec<f32>> {
+        let (n, ds) = (data.len(), data.state_dim());
+        // The logged reward follows the state, see `Program::parse`.
+        let carry = |states: &[f32], reward: &dyn Fn(usize) -> f32| -> Vec<f32> {
+            let rows = states.chunks_exact(ds).enumerate();
+            rows.flat_map(|(row, s)| s.iter().copied().chain([reward(row)])).collect()
+        };
+        let s = carry(data.states(), &|_| 0.0);
+        let next = carry(data.next_states(), &|row| data.rewards()[row]);
+        let mut values = vec![0.0; n * program.outputs().len()];
+        let (program, scratch) = (program.widened(ds + 1), &mut Scratch::default());
+        program.evaluate(n, &s, data.actions(), &next, &mut values, scratch)?;
+        Ok(values)
+    }
+
+    /// The worst reward of a step that is declared or that the logs show, whichever is lower.
+    pub fn lowest_reward(&self, data: &Transitions) -> Result<f32> {
+        let declared = self.worst_reward.map_or(f32::INFINITY, |worst| worst as f32);
+        if self.worst_reward.is_some() && !declared.is_finite() {
+            return Err(Error::setting("worst_reward", declared, "a finite number"));
+        }
+        let (rewards, _) = Task { termination: None, ..self.clone() }.logged(data)?;
+        Ok(rewards.into_iter().fold(declared, f32::min))
     }
 
     /// Whether the model has to predict the reward.

@@ -41,6 +41,8 @@ pub struct TaskSpec {
     pub actions: [Option<Vec<f32>>; 2],
     /// The distribution of initial states.
     pub initial: Option<Initial>,
+    /// What a step pays at the least, see [`Task::worst_reward`].
+    pub worst_reward: Option<f64>,
     /// Additional rewards, each with a bound of its own.
     pub constraints: Vec<ConstraintSpec>,
 }
@@ -54,6 +56,8 @@ pub struct ConstraintSpec {
     pub expression: String,
     /// The sum over an episode that the bound has to reach.
     pub threshold: Option<f64>,
+    /// What a step pays at the least, see [`Task::worst_reward`].
+    pub worst_reward: Option<f64>,
 }
 
 /// A task for given data, with its constraints.
@@ -102,6 +106,8 @@ pub struct TaskSummary {
     pub action_high: Vec<f32>,
     /// Entries of the state that are angles.
     pub angles: Vec<usize>,
+    /// The worst reward of a step, declared or logged: what trajectories get that leave the range of the logs.
+    pub worst_reward: f32,
 }
 
 /// What ends an episode before its horizon.
@@ -171,6 +177,9 @@ impl TaskSpec {
         if let Some(initial) = &self.initial {
             task.initial = initial.sized(ds)?;
         }
+        task.worst_reward = self.worst_reward.or(task.worst_reward);
+        let worst_reward = task.lowest_reward(data)?;
+        notes.extend(task.worst_reward.and_then(|declared| broken(declared, worst_reward)));
         let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;
         notes.extend(compare(&task, &paid, data));
 
@@ -222,6 +231,7 @@ impl TaskSpec {
             action_low: task.action_low.clone(),
             action_high: task.action_high.clone(),
             angles: angles.clone(),
+            worst_reward,
         };
         let constraints = self
             .constraints
@@ -242,7 +252,9 @@ impl ConstraintSpec {
     ) -> Result<Constraint> {
         let reward = program("expression", &self.expression, task.state_dim, task.action_dim)
             .map_err(|e| Error::Mismatch(format!("constraint {:?}: {e}", self.name)))?;
-        let mut task = Task { name: self.name.clone(), reward, ..task.clone() };
+        let (name, worst_reward) = (self.name.clone(), self.worst_reward);
+        let mut task = Task { name, reward, worst_reward, ..task.clone() };
+        task.lowest_reward(data)?;
         let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;
         if learns_termination {
             task.termination = Some(learn(data, &paid)?.0); // which is worse in doubt depends on the reward
@@ -316,6 +328,15 @@ fn compare(task: &Task, paid: &[f32], data: &Transitions) -> Option<String> {
         format!(
             "the task's reward differs from the logged one by {difference:.4} per step (logged: {size:.4} on average); the \
              bound is on the task's reward"
+        )
+    })
+}
+
+/// A remark if a worst reward was declared that the log contradicts.
+fn broken(declared: f64, lowest: f32) -> Option<String> {
+    (lowest < declared as f32).then(|| {
+        format!(
+            "a worst reward of {declared} was declared, but the log has one of {lowest}, which is taken"
         )
     })
 }

@@ -8,9 +8,9 @@ use hambo::evaluate::{Evaluation, EvaluationConfig, Problem};
 use hambo::policy::Policy;
 use hambo::run::Run;
 use hambo::task::Task;
-use hambo_engine::backend::{Device, SteinKernel};
+use hambo_engine::backend::{Activation, Device, SteinKernel};
 use hambo_engine::rng::Stream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A folder that is removed when dropped.
 pub struct Folder(pub PathBuf);
@@ -54,6 +54,8 @@ pub fn transitions<const S: usize, const A: usize>(
 /// Small networks that train in a second.
 pub fn small(particles: usize, steps: u32) -> BnnConfig {
     BnnConfig {
+        folds: 1,
+        activation: Some(Activation::Relu),
         particles,
         hidden: vec![32, 32],
         kernel: SteinKernel::None,
@@ -82,12 +84,47 @@ pub fn evaluate(
     problem.evaluate(policy, &Run::default())
 }
 
+/// Writes a description of a model that fits the weights beside it, digests and all.
+pub fn write_description(folder: &Path, mut description: serde_json::Value) {
+    for digest in ["weights_sha256", "sha256"] {
+        description.as_object_mut().unwrap().remove(digest);
+    }
+    let weights = std::fs::read(folder.join("model.safetensors")).unwrap();
+    let sealed = hambo::dynamics::seal(description.to_string().as_bytes(), &weights);
+    std::fs::write(folder.join("model.json"), sealed).unwrap();
+}
+
 /// A linear model without hidden layers, in units of one: particle k predicts s' − s = gains\[k\] · a, with
-/// states and actions of two dimensions and a noise of softplus(raw).
+/// states and actions of two dimensions and a noise of softplus(raw), wherever it is asked.
 pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
+    linear_model_as(device, gains, raw, (None, None))
+}
+
+/// The same with limits on its first entry.
+pub fn linear_model_within(
+    range: Option<[f32; 2]>,
+    device: &Device,
+    gains: &[f32],
+    raw: f32,
+) -> Bnn {
+    linear_model_as(device, gains, raw, (range, None))
+}
+
+/// The same with a temperature of one's own.
+pub fn linear_model_with(device: &Device, gains: &[f32], raw: f32, tau: Option<f32>) -> Bnn {
+    linear_model_as(device, gains, raw, (None, tau))
+}
+
+fn linear_model_as(
+    device: &Device,
+    gains: &[f32],
+    raw: f32,
+    (range, tau): (Option<[f32; 2]>, Option<f32>),
+) -> Bnn {
     let data = transitions::<2, 2>(100, |s, a, _| [s[0] + a[0], s[1] + a[1]]);
     let config = BnnConfig { hidden: vec![], std_floor: 1e-12, ..small(gains.len(), 1) };
-    let folder = Folder::new(&format!("linear-{gains:?}-{raw}-{:?}", std::thread::current().id()));
+    let thread = std::thread::current().id();
+    let folder = Folder::new(&format!("linear-{gains:?}-{raw}-{range:?}-{tau:?}-{thread:?}"));
     fit(device, &data, &config).save(device, &folder.0).unwrap();
 
     let path = folder.0.join("model.json");
@@ -95,7 +132,10 @@ pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
         serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     json["inputs"] = serde_json::json!({"mean": [0, 0, 0, 0], "std": [1, 1, 1, 1]});
     json["targets"] = serde_json::json!({"mean": [0, 0], "std": [1, 1]});
-    std::fs::write(&path, json.to_string()).unwrap();
+    json["range"] = serde_json::json!([range, null]);
+    if let Some(tau) = tau {
+        json["tau"] = serde_json::json!([tau, tau]);
+    }
 
     // Weights [s₀, s₁, a₀, a₁] × [mean₀, mean₁, raw₀, raw₁], then the biases.
     let params: Vec<f32> = gains
@@ -112,5 +152,6 @@ pub fn linear_model(device: &Device, gains: &[f32], raw: f32) -> Bnn {
         safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, &bytes).unwrap();
     let path = folder.0.join("model.safetensors");
     safetensors::serialize_to_file([("params", tensor)], None, &path).unwrap();
+    write_description(&folder.0, json);
     Bnn::load(device, &folder.0).unwrap()
 }

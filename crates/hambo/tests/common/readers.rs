@@ -112,11 +112,12 @@ fn torch(bytes: &[u8]) {
     policy(&archive(&[("data".to_owned(), agent().0), ("policy.pth".to_owned(), &weights)]));
 }
 
-/// A fitted model: the description up to the first zero byte, the tensors after it.
+/// A fitted model: the description up to the first zero byte, the tensors after it, with digests that are right.
 fn model(bytes: &[u8]) {
     let cut = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    file("model.json", &bytes[..cut]);
-    file("model.safetensors", bytes.get(cut + 1..).unwrap_or_default());
+    let weights = bytes.get(cut + 1..).unwrap_or_default();
+    file("model.json", &hambo::dynamics::seal(&bytes[..cut], weights));
+    file("model.safetensors", weights);
     let _ = Bnn::load(device(), &folder());
 }
 

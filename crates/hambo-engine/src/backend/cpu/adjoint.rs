@@ -185,12 +185,45 @@ impl Cpu {
         });
     }
 
+    /// Of `each` trajectories a group: d_end ← −to_go, or minus the mean of those that go on; to_go += weight · reward.
+    pub fn end_gradient(
+        &self,
+        each: usize,
+        [before, after]: [&[u32]; 2],
+        weight: f32,
+        rewards: &[f32],
+        to_go: &mut [f32],
+        d_end: &mut [f32],
+    ) {
+        let is = |status: &[u32], row: usize, what: Status| status[row] == what as u32;
+        for first in (0..rewards.len()).step_by(each) {
+            let rows = first..first + each;
+            let going = rows.clone().filter(|&row| is(after, row, Status::Running));
+            let (sum, count) =
+                going.fold((0.0, 0.0), |(sum, n), row| (sum + f64::from(to_go[row]), n + 1.0));
+            let mean = if count > 0.0 { (sum / count) as f32 } else { 0.0 };
+            for row in rows {
+                let ran = is(before, row, Status::Running);
+                d_end[row] = match (ran, after[row]) {
+                    (true, after) if after == Status::Running as u32 => -to_go[row],
+                    (true, after) if after == Status::Ended as u32 => -mean,
+                    _ => 0.0,
+                };
+                let more = to_go[row] + weight * rewards[row];
+                to_go[row] = if ran && more.is_finite() { more } else { 0.0 };
+            }
+        }
+    }
+
     /// Each member's part of `values` is shortened to at most `limit`; one that is not finite says nothing, and becomes 0.
-    pub fn clip_norm(&self, members: usize, limit: f32, values: &mut [f32]) {
-        for part in values.chunks_exact_mut(values.len() / members) {
+    /// Members whose part is 0 are counted.
+    pub fn clip_norm(&self, limit: f32, values: &mut [f32], idle: &mut [f32]) {
+        let each = values.len() / idle.len();
+        for (part, idle) in values.chunks_exact_mut(each).zip(idle) {
             let norm = part.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-            if !norm.is_finite() {
+            if !norm.is_finite() || norm == 0.0 {
                 part.fill(0.0);
+                *idle += 1.0;
             } else if norm > f64::from(limit) {
                 let factor = (f64::from(limit) / norm) as f32;
                 part.iter_mut().for_each(|x| *x *= factor);

@@ -3,7 +3,7 @@
 use crate::backend::cpu::{Cpu, Parts, vectorized};
 use crate::backend::{Gaussian, Outcome, Prediction, Status, Step};
 use crate::expression::{Program, Scratch};
-use crate::rng::{normal_pair, philox, uniform_indices};
+use crate::rng::{normal_pair, philox};
 use std::{cell::RefCell, sync::PoisonError};
 
 thread_local! {
@@ -33,10 +33,6 @@ impl Cpu {
                 row.copy_from_slice(&from[i as usize * width..][..width]);
             }
         });
-    }
-
-    pub fn uniform_indices(&self, key: [u32; 2], step: u32, below: u32, out: &mut [u32]) {
-        uniform_indices(key, step, below, out);
     }
 
     pub fn normals(&self, key: [u32; 2], step: u32, out: &mut [f32]) {
@@ -88,7 +84,8 @@ impl Cpu {
         losses: &mut [f64],
     ) {
         let d = head.dims;
-        let rows = targets.len() / d;
+        let rows = output.len() / (2 * d * members);
+        let groups = targets.len() / (d * rows);
         let blocks = rows.div_ceil(LOSS_ROWS);
         let over_rows = 1.0 / rows as f32;
         let mut partials = self.partials.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +100,7 @@ impl Cpu {
             for row in first..rows.min(first + LOSS_ROWS) {
                 let at = (member * rows + row) * 2 * d;
                 let (means, raws) = output[at..at + 2 * d].split_at(d);
-                let target = &targets[row * d..][..d];
+                let target = &targets[(member % groups * rows + row) * d..][..d];
                 // SAFETY: each unit writes the rows of its own member and block.
                 let mut gradient =
                     d_output.map(|g| unsafe { g.take(at..at + 2 * d) }.split_at_mut(d));
@@ -167,7 +164,7 @@ impl Cpu {
         states: &[f32],
         next: &mut [f32],
     ) {
-        let Prediction { head, members, output, scale, offset, relative } = *prediction;
+        let Prediction { head, members, output, scale, offset, relative, ref limits } = *prediction;
         let (d, ds) = (head.dims, scale.len());
         let rows = states.len() / ds;
         let next = Parts::new(next);
@@ -204,8 +201,9 @@ impl Cpu {
                             mean + std * noise[(row * ds + c) % noise.len()]
                         }
                     };
-                    let from = if relative { states[row * ds + c] } else { 0.0 };
-                    next[c] = from + offset[c] + scale[c] * target;
+                    let state = states[row * ds + c];
+                    let free = if relative { state } else { 0.0 } + offset[c] + scale[c] * target;
+                    next[c] = limits.as_ref().map_or(free, |limits| limits.keep(c, state, free));
                 }
             }
         });
@@ -214,30 +212,37 @@ impl Cpu {
     /// See [`crate::backend::Device::end_step`].
     pub fn end_step(
         &self,
-        discount: f32,
+        (discounts, step): (&[f32], usize),
         outcome: &Outcome<'_, [f32]>,
+        rewards: &mut [f32],
         states: &mut [f32],
         returns: &mut [f32],
         status: &mut [u32],
     ) {
-        let Outcome { next, rewards, ended } = *outcome;
+        let Outcome { next, ended, ref exit } = *outcome;
         let ds = states.len() / rewards.len();
-        for (row, &reward) in rewards.iter().enumerate() {
+        for (row, reward) in rewards.iter_mut().enumerate() {
             if status[row] != Status::Running as u32 {
                 continue;
             }
-            let (sum, next) = (returns[row] + discount * reward, &next[row * ds..][..ds]);
-            let ended = ended.map_or(0.0, |ended| ended[row]);
-            if ![sum, ended].iter().chain(next).all(|x| x.is_finite()) {
-                status[row] = Status::Diverged as u32;
-                returns[row] = f32::NEG_INFINITY;
-                continue;
+            let (next, ended) = (&next[row * ds..][..ds], ended.map_or(0.0, |ended| ended[row]));
+            let exit = exit.as_ref().filter(|exit| exit.limits.reached(next));
+            if let Some(exit) = exit {
+                *reward = exit.reward(*reward, exit.remaining[step]);
             }
-            returns[row] = sum;
-            states[row * ds..][..ds].copy_from_slice(next);
-            if ended != 0.0 {
-                status[row] = Status::Ended as u32;
+            let sum = returns[row] + discounts[step] * *reward;
+            let finite = next.iter().all(|x| x.is_finite());
+            let sound = sum.is_finite() && (exit.is_some() || finite && ended.is_finite());
+            if finite && sound {
+                states[row * ds..][..ds].copy_from_slice(next);
             }
+            returns[row] = if sound { sum } else { f32::NEG_INFINITY };
+            status[row] = match (sound, exit) {
+                (false, _) => Status::Diverged,
+                (true, Some(_)) => Status::Left,
+                (true, None) if ended != 0.0 => Status::Ended,
+                (true, None) => Status::Running,
+            } as u32;
         }
     }
 

@@ -256,10 +256,8 @@ impl<'a> Input<'a, [f32]> {
     /// n rows of the member's input.
     fn rows(&self, shape: &Shape, rows: usize, member: usize, first: usize, n: usize) -> &'a [f32] {
         let width = shape.inputs();
-        match self {
-            Input::Shared(x) => &x[first * width..][..n * width],
-            Input::PerMember(x) => &x[(member * rows + first) * width..][..n * width],
-        }
+        let (x, batches) = self.batches(shape.members);
+        &x[(member % batches * rows + first) * width..][..n * width]
     }
 }
 

@@ -139,20 +139,27 @@ impl Cpu {
             weights.resize(members * members, 0.0);
         }
         let (scale, prior) = (f64::from(svgd.likelihood_scale), f64::from(svgd.prior_temperature));
-        if members == 1 || matches!(svgd.kernel, SteinKernel::None) {
+        let groups = svgd.groups;
+        if members == groups || matches!(svgd.kernel, SteinKernel::None) {
             mixing.gradients.iter_mut().step_by(members + 1).for_each(|w| *w = scale as f32);
             mixing.params.iter_mut().step_by(members + 1).for_each(|w| *w = prior as f32);
             return guard;
         }
-        self.squared_distances(members, params, &mut mixing.distances, &mut mixing.partials);
+        self.squared_distances(
+            members,
+            groups,
+            params,
+            &mut mixing.distances,
+            &mut mixing.partials,
+        );
         let length_scale = match svgd.kernel {
             SteinKernel::Rbf { length_scale } => f64::from(length_scale),
-            _ => median_length_scale(members, &mixing.distances, &mut mixing.partials),
+            _ => median_length_scale(members, groups, &mixing.distances, &mut mixing.partials),
         };
-        let over_members = 1.0 / members as f64;
+        let over_members = groups as f64 / members as f64;
         for i in 0..members {
             let mut others = 0.0;
-            for j in (0..members).filter(|&j| j != i) {
+            for j in (i % groups..members).step_by(groups).filter(|&j| j != i) {
                 let k = rbf(mixing.distances[i * members + j], length_scale);
                 let k = if k < BLIND { 0.0 } else { k };
                 others += k;
@@ -167,10 +174,11 @@ impl Cpu {
         guard
     }
 
-    /// ‖θᵢ − θⱼ‖² of all pairs `[members, members]`, summed over blocks in order.
+    /// ‖θᵢ − θⱼ‖² of all pairs of a group `[members, members]`, summed over blocks in order.
     fn squared_distances(
         &self,
         members: usize,
+        groups: usize,
         params: &[f32],
         distances: &mut Vec<f64>,
         partials: &mut Vec<f64>,
@@ -186,7 +194,7 @@ impl Cpu {
             let sums = unsafe { parts.take(at..at + pairs) };
             for chunk in chunks(block) {
                 for i in 0..members {
-                    for j in 0..i {
+                    for j in (i % groups..i).step_by(groups) {
                         let of = |i: usize| &params[i * n + chunk.start..i * n + chunk.end];
                         let distance = pulp::Arch::new().dispatch(Distance(of(i), of(j)));
                         sums[i * members + j] += f64::from(distance);
@@ -292,10 +300,16 @@ impl pulp::NullaryFnOnce for Distance<'_> {
 }
 
 /// ℓ of the median heuristic (Liu & Wang 2016): exp(−median d² / 2ℓ) = 1 / K.
-fn median_length_scale(members: usize, distances: &[f64], pairs: &mut Vec<f64>) -> f64 {
+fn median_length_scale(
+    members: usize,
+    groups: usize,
+    distances: &[f64],
+    pairs: &mut Vec<f64>,
+) -> f64 {
     pairs.clear();
-    pairs.extend((0..members).flat_map(|i| &distances[i * members..i * members + i]));
+    let others = |i: usize| (i % groups..i).step_by(groups).map(move |j| i * members + j);
+    pairs.extend((0..members).flat_map(others).map(|at| distances[at]));
     pairs.sort_unstable_by(f64::total_cmp);
     let median = 0.5 * (pairs[(pairs.len() - 1) / 2] + pairs[pairs.len() / 2]);
-    (median / (2.0 * (members as f64).ln())).max(f64::MIN_POSITIVE)
+    (median / (2.0 * ((members / groups) as f64).ln())).max(f64::MIN_POSITIVE)
 }

@@ -6,6 +6,7 @@ use crate::backend::cpu::{
     vectorized,
 };
 use crate::backend::rl::{LOG_STD, SquashedActions, TdTarget};
+use crate::backend::step::Status;
 use crate::rng::{philox, unit};
 use std::ops::Range;
 
@@ -175,7 +176,7 @@ impl Cpu {
     pub fn look_ahead(
         &self,
         (scale, discount): (f32, f32),
-        [rewards, ended]: [&[f32]; 2],
+        (rewards, status): (&[f32], &[u32]),
         values: &[f32],
         options: usize,
         scores: &mut [f32],
@@ -191,7 +192,7 @@ impl Cpu {
                 let over_networks = 1.0 / networks.len() as f32;
                 let sum = |k: usize| networks.clone().map(|q| q[at * options + k]).sum::<f32>();
                 let value = over_networks * sum(best(options, sum));
-                let goes_on = if ended[at] == 0.0 { discount } else { 0.0 };
+                let goes_on = if status[at] == Status::Running as u32 { discount } else { 0.0 };
                 *score = scale * rewards[at] + goes_on * value;
             }
         });

@@ -1,11 +1,12 @@
 // Gaussian heads of networks.
 
 // A row of blocks a member; the last of them to finish adds up what all found.
-KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const float *targets, float *d_output, float weight,
+KERNEL gaussian_nll(u32 rows, u32 dims, float floor, const float *output, const float *targets, u32 groups, float *d_output, float weight,
                     double *losses, double *partials, u32 *tickets) {
     in_order();
     const u32 n = rows * dims, member = blockIdx.y;
     const float over_rows = 1.0f / (float)rows;
+    targets += (u64)(member % groups) * n;
     double loss = 0.0;
     for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
         const u32 row = i / dims, c = i % dims;

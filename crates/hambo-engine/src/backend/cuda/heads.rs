@@ -16,9 +16,10 @@ impl Cuda {
         d_output: Option<(&DeviceMemory, f32)>,
         losses: &DeviceMemory,
     ) {
-        let rows = (targets.words() / head.dims) as u32;
+        let rows = (output.words() / (2 * head.dims * members)) as u32;
+        let groups = (targets.words() / head.dims) as u32 / rows;
         let (d_output, weight) = d_output.map_or((0, 0.0), |(d, weight)| (d.address, weight));
-        let blocks = targets.words().div_ceil(256).min(MOST_PARTS) as u32;
+        let blocks = (rows as usize * head.dims).div_ceil(256).min(MOST_PARTS) as u32;
         if members > MOST_MEMBERS {
             return self.fail(format!(
                 "{members} particles, and a GPU takes {MOST_MEMBERS}; use --device cpu"
@@ -33,6 +34,7 @@ impl Cuda {
             head.floor,
             output.address,
             targets.address,
+            groups,
             d_output,
             weight,
             losses.address,

@@ -245,7 +245,7 @@ enum { FIRST, AFTER_WEIGHTS, OVERLAPPING };
 
 // All members' activations where asked for, those of the last layer always; within bounds where there are at most 32
 // columns.
-extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers, u32 order, const __grid_constant__ Bounds bounds) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __grid_constant__ Net net, const float *input, u32 batches, const __grid_constant__ Layers layers, u32 order, const __grid_constant__ Bounds bounds) {
     if (order == FIRST) in_order();
     if (order == OVERLAPPING) let_next_come();
     const u32 member = blockIdx.y, first = blockIdx.x * ROWS, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -256,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_forward(const __gri
     Weights<false> weights;
     if (ONE_PART && top > 1) weights.begin(params + net.offsets[1], threadIdx.x / 32 * 32);
     if (order == AFTER_WEIGHTS) in_order();
-    input += member * input_stride;
+    input += (u64)(member % batches) * net.rows * inputs;
     EACH_ELEMENT(row, c, inputs)
         x[place(row, c)] = first + row < net.rows ? operand(input[(u64)(first + row) * inputs + c]) : 0.0f;
     pad(x, inputs);

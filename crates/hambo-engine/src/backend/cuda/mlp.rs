@@ -5,7 +5,7 @@ use crate::backend::cuda::{
     Argument, Cuda, DeviceMemory, Grid, Kernel, Last, Source, launch, lock,
 };
 use crate::backend::shape::{Activation, Shape};
-use crate::backend::{Buffer, Input, Pass};
+use crate::backend::{Buffer, Pass};
 use std::sync::Arc;
 
 /// As in `mlp.cu`.
@@ -170,7 +170,7 @@ impl Cuda {
     ) {
         let net = Net::of(pass);
         let Some((kernel, grid)) = net.pass(self, false, precise) else { return };
-        let (input, stride) = place(pass);
+        let (input, batches) = place(pass);
         let next = *lock(&self.next_pass);
         let order = match next.last {
             Last::Overlapping => Order::First,
@@ -179,14 +179,14 @@ impl Cuda {
             Last::Other => Order::AfterWeights,
         };
         let bounds = bounds.unwrap_or(Bounds { low: 0, high: 0, limit: 0.0 });
-        launch!(self, kernel, grid, net, input, stride, layers, order as u32, bounds);
+        launch!(self, kernel, grid, net, input, batches, layers, order as u32, bounds);
         if let Order::Overlapping = order {
             lock(&self.next_pass).last = Last::Overlapping;
         }
     }
 
     /// Begins to compile what training networks of that shape and evaluating them needs.
-    pub fn expect_training(&self, shape: &Shape, rows: usize, precise: bool) {
+    pub fn expect_training(&self, shape: &Shape, groups: usize, rows: usize, precise: bool) {
         let net = Net::new(shape, rows);
         let pass = |precise| net.pass(self, false, precise).map(|(kernel, _)| kernel.source);
         let (Some(inference), Some(training)) = (pass(precise), pass(false)) else { return };
@@ -194,8 +194,8 @@ impl Cuda {
         let mut sources = inference.other_sizes();
         sources.extend([inference, training]);
         sources.extend(training.backward_passes());
-        if shape.members <= FUSED {
-            sources.push(Source::Stein { particles: shape.members as u32 });
+        if shape.members / groups <= FUSED {
+            sources.push(Source::Stein { particles: (shape.members / groups) as u32 });
         }
         self.expect(sources);
     }
@@ -221,7 +221,7 @@ impl Cuda {
     fn weight_gradients(
         self: &Arc<Self>,
         net: &Net,
-        (input, stride): (u64, u64),
+        (input, batches): (u64, u32),
         (layers, deltas): (Layers, Layers),
         gradient: &DeviceMemory,
         precise: bool,
@@ -236,7 +236,7 @@ impl Cuda {
         let kernel =
             Kernel { name: "mlp_weights", source: Source::Weights { precise, width: net.width() } };
         if parts == 1 {
-            launch!(self, kernel, grid, *net, input, stride, layers, deltas, gradient.address);
+            launch!(self, kernel, grid, *net, input, batches, layers, deltas, gradient.address);
             return;
         }
         let mut room = lock(&self.gradients);
@@ -244,18 +244,16 @@ impl Cuda {
             *room = Some(self.zeros(parts as usize * gradient.bytes));
         }
         let Some(room) = &*room else { return };
-        launch!(self, kernel, grid, *net, input, stride, layers, deltas, room.address);
+        launch!(self, kernel, grid, *net, input, batches, layers, deltas, room.address);
         let n = gradient.words();
         launch!(self, "sum_parts", Grid::over(n), n as u32, gradient.address, room.address, parts);
     }
 }
 
-/// Address of the input, and the distance from one member's to the next.
-fn place(pass: &Pass<'_, DeviceMemory>) -> (u64, u64) {
-    match pass.input {
-        Input::Shared(memory) => (memory.address, 0),
-        Input::PerMember(memory) => (memory.address, (pass.rows * pass.shape.inputs()) as u64),
-    }
+/// Address of the input, and how many batches it has.
+fn place(pass: &Pass<'_, DeviceMemory>) -> (u64, u32) {
+    let (memory, batches) = pass.input.batches(pass.shape.members);
+    (memory.address, batches as u32)
 }
 
 /// Only the last layer is kept.

@@ -1,11 +1,15 @@
 // Draws numbers and moves them.
 
-KERNEL uniform_indices(u32 n, u32 *out, u32 key0, u32 key1, const u32 *step, u32 below) {
+// Below `below` in lists that take turns: each `batch` is of the next one.
+KERNEL uniform_indices(u32 n, u32 *out, u32 key0, u32 key1, const u32 *step, u32 below, u32 lists, u32 batch) {
     in_order();
     EACH(block, (n + 3) / 4);
     const uint4 bits = philox(make_uint4(block, *step, 0, 3), key0, key1);
     const u32 each[4] = {bits.x, bits.y, bits.z, bits.w};
-    for (u32 j = 0; j < 4 && 4 * block + j < n; j++) out[4 * block + j] = __umulhi(each[j], below);
+    for (u32 j = 0; j < 4 && 4 * block + j < n; j++) {
+        const u32 i = 4 * block + j;
+        out[i] = i / batch % lists * below + __umulhi(each[j], below);
+    }
 }
 
 KERNEL normals(u32 n, float *out, u32 key0, u32 key1, const u32 *step) {

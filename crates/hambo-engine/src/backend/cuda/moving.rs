@@ -83,6 +83,7 @@ impl Cuda {
         key: [u32; 2],
         step: &DeviceMemory,
         below: u32,
+        (lists, batch): (u32, u32),
         out: &DeviceMemory,
     ) {
         let n = out.words();
@@ -96,7 +97,9 @@ impl Cuda {
             key[0],
             key[1],
             step.address,
-            below
+            below,
+            lists,
+            batch
         );
     }
 

@@ -68,7 +68,7 @@ impl Cuda {
     fn svgd_weights(self: &Arc<Self>, svgd: &Svgd, members: usize, params: &DeviceMemory) -> u64 {
         let mut room = lock(&self.svgd);
         if room.as_ref().is_none_or(|room| room.members != members) {
-            let pairs = members * (members - 1) / 2;
+            let pairs = members * (members - 1) / 2; // as if all saw each other
             *room = Some(SvgdWorkspace {
                 members,
                 weights: self.zeros(2 * members * members * 4),
@@ -88,13 +88,15 @@ impl Cuda {
             backend::SteinKernel::None => None,
         };
         let weights = room.weights.address;
-        match length_scale.filter(|_| members > 1) {
+        let groups = svgd.groups;
+        match length_scale.filter(|_| members > groups) {
             None => {
                 let grid = Grid::over(members * members);
                 launch!(self, "svgd_alone", grid, members as u32, numbers(0.0), weights);
             }
             Some(length_scale) => {
-                let pairs = members * (members - 1) / 2;
+                let particles = members / groups;
+                let pairs = groups * particles * (particles - 1) / 2;
                 if pairs > MOST_PAIRS {
                     self.fail(format!(
                         "{members} particles that see each other are more pairs than a GPU takes ({MOST_PAIRS}); use \
@@ -112,6 +114,7 @@ impl Cuda {
                     grid,
                     n,
                     members as u32,
+                    groups as u32,
                     params.address,
                     numbers(length_scale),
                     partials,
@@ -133,7 +136,7 @@ impl Cuda {
     ) {
         let weights = self.svgd_weights(svgd, members, params);
         let n = params.words() / members;
-        let (grid, members) = (Grid::over(n), members as u32);
+        let (grid, members, groups) = (Grid::over(n), members as u32, svgd.groups as u32);
         let (params, gradient) = (params.address, gradient.address);
         launch!(
             self,
@@ -141,6 +144,7 @@ impl Cuda {
             grid,
             n as u32,
             members,
+            groups,
             params,
             gradient,
             weights,
@@ -156,24 +160,28 @@ impl Cuda {
         params: &DeviceMemory,
         gradient: &DeviceMemory,
     ) {
-        if members > FUSED {
+        let particles = members / svgd.groups;
+        if particles > FUSED {
             let direction = self.allocate(params.bytes);
             self.svgd_direction(svgd, members, params, gradient, &direction);
             return self.adam(optimizer, params, &direction);
         }
         let kernel =
-            Kernel { name: "svgd_adam", source: Source::Stein { particles: members as u32 } };
+            Kernel { name: "svgd_adam", source: Source::Stein { particles: particles as u32 } };
         let weights = self.svgd_weights(svgd, members, params);
         let n = params.words() / members;
-        let (grid, adam) = (Grid::over(n), AdamNumbers::from(&optimizer.adam));
+        let mut grid = Grid::over(n);
+        grid.blocks[1] = svgd.groups as u32;
+        let adam = AdamNumbers::from(&optimizer.adam);
         let (params, gradient) = (params.address, gradient.address);
         let [m, v] = optimizer.moments.each_ref().map(|moment| moment.gpu().address);
         let (step, ticket) = (optimizer.step.0.gpu().address, self.tickets);
         launch!(self, kernel, grid, n as u32, params, gradient, m, v, adam, step, ticket, weights);
     }
 
-    pub fn clip_norm(&self, members: usize, limit: f32, values: &DeviceMemory) {
-        let n = (values.words() / members) as u32;
-        launch!(self, "clip_norm", Grid::blocks(members), n, values.address, limit);
+    pub fn clip_norm(&self, limit: f32, values: &DeviceMemory, idle: &DeviceMemory) {
+        let members = idle.words();
+        let (n, grid) = ((values.words() / members) as u32, Grid::blocks(members));
+        launch!(self, "clip_norm", grid, n, values.address, limit, idle.address);
     }
 }

@@ -17,15 +17,16 @@ struct Svgd {
     float prior, scale;
 };
 
-// Squared distances of all pairs of particles, a block for each pair and part of the parameters; the last block to
+// Squared distances of all pairs of particles of a group, those of one group after the other, a block for each pair and part of the parameters; the last block to
 // finish turns them into the weights with which gradients and parameters enter the direction. `weights` holds two
 // [members, members] matrices, `partials` [pairs, parts], `ticket` a zero.
-KERNEL svgd_weights(u32 n, u32 members, const float *params, Svgd svgd, double *partials, u32 *ticket, float *weights) {
+KERNEL svgd_weights(u32 n, u32 members, u32 groups, const float *params, Svgd svgd, double *partials, u32 *ticket, float *weights) {
     in_order();
-    const u32 parts = gridDim.x, pairs = gridDim.y;
-    u32 i = 1, j = blockIdx.y;
+    const u32 parts = gridDim.x, pairs = gridDim.y, of_group = pairs / groups, particles = members / groups;
+    u32 i = 1, j = blockIdx.y % of_group;
     while (j >= i) j -= i++;
-    const float *a = params + (u64)i * n, *b = params + (u64)j * n;
+    const u32 group = blockIdx.y / of_group;
+    const float *a = params + (u64)(i * groups + group) * n, *b = params + (u64)(j * groups + group) * n;
     float sum = 0.0f;
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x, stride = parts * blockDim.x;
     if (n % 4 == 0) {
@@ -65,15 +66,16 @@ KERNEL svgd_weights(u32 n, u32 members, const float *params, Svgd svgd, double *
         }
         __syncthreads();
         const double median = 0.5 * (sorted[(pairs - 1) / 2] + sorted[pairs / 2]);
-        length_scale = fmax(median / (2.0 * log((double)members)), 2.2250738585072014e-308);
+        length_scale = fmax(median / (2.0 * log((double)particles)), 2.2250738585072014e-308);
     }
-    const double over_members = 1.0 / members;
+    const double over_members = 1.0 / particles;
     for (u32 row = threadIdx.x; row < members; row += blockDim.x) {
         double others = 0.0;
-        for (u32 column = 0; column < members; column++) {
+        for (u32 column = row % groups; column < members; column += groups) {
             if (column == row) continue;
-            const u32 high = max(row, column), low = min(row, column);
-            const double k = exp(-distances[high * (high - 1) / 2 + low] / (2.0 * length_scale));
+            const u32 high = max(row, column) / groups, low = min(row, column) / groups;
+            const double distance = distances[row % groups * of_group + high * (high - 1) / 2 + low];
+            const double k = exp(-distance / (2.0 * length_scale));
             others += k;
             weights[row * members + column] = (float)(over_members * k * svgd.scale);
             weights[members * members + row * members + column] =
@@ -94,12 +96,12 @@ KERNEL svgd_alone(u32 members, Svgd svgd, float *weights) {
     weights[members * members + i] = own ? svgd.prior : 0.0f;
 }
 
-KERNEL svgd_direction(u32 n, u32 members, const float *params, const float *gradient, const float *weights, float *out) {
+KERNEL svgd_direction(u32 n, u32 members, u32 groups, const float *params, const float *gradient, const float *weights, float *out) {
     in_order();
     EACH(c, n);
     for (u32 i = 0; i < members; i++) {
         float sum = 0.0f;
-        for (u32 j = 0; j < members; j++)
+        for (u32 j = i % groups; j < members; j += groups)
             sum += weights[i * members + j] * gradient[(u64)j * n + c] +
                    weights[(members + i) * members + j] * params[(u64)j * n + c];
         out[(u64)i * n + c] = sum;
@@ -107,13 +109,14 @@ KERNEL svgd_direction(u32 n, u32 members, const float *params, const float *grad
 }
 
 // One block a member.
-KERNEL clip_norm(u32 n, float *values, float limit) {
+KERNEL clip_norm(u32 n, float *values, float limit, float *idle) {
     in_order();
     float *part = values + (u64)blockIdx.x * n;
     double sum = 0.0;
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) sum += (double)part[i] * part[i];
     const double norm = sqrt(block_sum(sum));
     const bool sound = norm < (double)INFINITE;
+    if (threadIdx.x == 0 && !(sound && norm > 0.0)) idle[blockIdx.x] += 1.0f;
     if (!sound || norm > limit) {
         const float factor = (float)(limit / norm);
         for (u32 i = threadIdx.x; i < n; i += blockDim.x) part[i] = sound ? part[i] * factor : 0.0f;

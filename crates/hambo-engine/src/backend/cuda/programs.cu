@@ -183,11 +183,13 @@ KERNEL evaluate_gradient(u32 n, Tape tape, Rows rows, const float *d_out, float 
 struct RolloutStep {
     const float *output, *scale, *offset, *reach, *discounts, *actions;
     const u32 *chosen;
-    float *amount, *rewards, *ended;
+    float *amount, *ended;
     Trajectories trajectories;
     float *next;
     u32 *time, *ticket;
     Tape wrapped, reward, termination;
+    Limits limits;
+    Exit exit;
     u32 rows, ds, da, dims, members, step, variance_itself, relative, noises, key0, key1;
     float floor;
 };
@@ -200,7 +202,7 @@ KERNEL rollout_step(const __grid_constant__ RolloutStep t) {
     // What the end needs is asked for at the beginning.
     const u32 own = first + min(warp, rows - 1);
     const Progress was = progress_of(t.trajectories, own);
-    const float discount = t.discounts[now];
+    const Weight weight = weight_of(t.discounts, t.exit, now);
     __shared__ Instruction wrapped[LONGEST_TAPE], reward[LONGEST_TAPE], termination[LONGEST_TAPE];
     bring_near(t.wrapped, wrapped);
     bring_near(t.reward, reward);
@@ -211,7 +213,8 @@ KERNEL rollout_step(const __grid_constant__ RolloutStep t) {
         if (t.amount) t.amount[at] = drawn.amount = t.amount[at] * t.reach[c];
         if (t.step != STEP_MEAN) drawn.noise = normal_at(at % t.noises, now, t.key0, t.key1);
         const float target = predicted(drawn, t.output, t.members, t.rows, row, t.dims, c, t.floor);
-        t.next[at] = (t.relative ? t.trajectories.states[at] : 0.0f) + t.offset[c] + t.scale[c] * target;
+        const float state = t.trajectories.states[at];
+        t.next[at] = kept_within(t.limits, c, state, (t.relative ? state : 0.0f) + t.offset[c] + t.scale[c] * target);
     }
     __syncthreads();
     float values[LONGEST_TAPE];
@@ -227,10 +230,10 @@ KERNEL rollout_step(const __grid_constant__ RolloutStep t) {
     if (warp < 2 && lane < rows && (warp == 0 || t.termination.at)) {
         const Rows seen = {{t.trajectories.states, t.actions, t.next}, {t.ds, t.da, t.ds}};
         run_tape(warp ? termination : reward, warp ? t.termination.length : t.reward.length, seen, first + lane, values);
-        (warp ? t.ended : t.rewards)[first + lane] = values[(warp ? t.termination : t.reward).outputs[0]];
+        (warp ? t.ended : t.trajectories.rewards)[first + lane] = values[(warp ? t.termination : t.reward).outputs[0]];
     }
     __syncthreads();
-    if (warp < rows) end_step_of_row(t.trajectories, was, own, t.ds, discount, t.rewards[own], t.termination.at ? t.ended[own] : 0.0f);
+    if (warp < rows) end_step_of_row(t.trajectories, was, own, t.ds, weight, t.exit, t.termination.at ? t.ended[own] : 0.0f);
     // The last block to come here counts the step: all others have read the time.
     __syncthreads();
     if (threadIdx.x == 0 && atomicInc(t.ticket, gridDim.x - 1) == gridDim.x - 1) *t.time = now + 1;

@@ -1,11 +1,8 @@
 //! Starts the kernels of `programs.cu` that evaluate expressions.
 
 use crate::backend::cuda::{Argument, Cuda, DeviceMemory, Grid, launch, lock};
-use crate::expression::{Input, Instruction, Program};
+use crate::expression::{Input, Instruction, LONGEST_TAPE, Program};
 use std::sync::Arc;
-
-/// Longest tape that a thread has room for, as in `programs.cu`.
-const LONGEST_TAPE: usize = 256;
 
 #[repr(C)]
 struct Rows {

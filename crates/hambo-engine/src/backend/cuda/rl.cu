@@ -122,13 +122,13 @@ KERNEL choose(u32 rows, u32 networks, const float *values, u32 options, float ep
 
 // scores [rows, options]; all others [options, rows].
 KERNEL look_ahead(u32 rows, u32 options, float scale, const float *discounts, const u32 *step, const float *rewards,
-                  const float *ended, u32 networks, const float *values, float *scores) {
+                  const u32 *status, u32 networks, const float *values, float *scores) {
     in_order();
     EACH(i, rows * options);
     const u32 at = i % options * rows + i / options;
     float sum;
     best_of(values, networks, rows * options, at, options, &sum);
-    scores[i] = scale * rewards[at] + (ended[at] == 0.0f ? discounts[*step] : 0.0f) * sum / (float)networks;
+    scores[i] = scale * rewards[at] + (status[at] == RUNNING ? discounts[*step] : 0.0f) * sum / (float)networks;
 }
 
 KERNEL double_q_target(u32 rows, u32 options, float discount, const float *rewards, const float *continues, u32 networks,

@@ -170,7 +170,7 @@ impl Cuda {
         &self,
         scale: f32,
         (discounts, step): (&DeviceMemory, &DeviceMemory),
-        [rewards, ended]: [&DeviceMemory; 2],
+        [rewards, status]: [&DeviceMemory; 2],
         values: &DeviceMemory,
         options: usize,
         scores: &DeviceMemory,
@@ -186,7 +186,7 @@ impl Cuda {
             discounts.address,
             step.address,
             rewards.address,
-            ended.address,
+            status.address,
             (values.words() / (n * options)) as u32,
             values.address,
             scores.address

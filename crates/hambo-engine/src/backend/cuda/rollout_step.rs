@@ -2,21 +2,13 @@
 
 use crate::backend;
 use crate::backend::cuda::programs::Tape;
-use crate::backend::cuda::trajectories::power;
+use crate::backend::cuda::trajectories::{Exit, Limits, Trajectories, power};
 use crate::backend::cuda::{Argument, Cuda, Grid, launch};
-use crate::backend::{Prediction, StepKind};
+use crate::backend::{Buffer, Prediction, StepKind};
 use std::sync::Arc;
 
 /// Rows of a block, as in `programs.cu`.
 const ROWS: usize = 8;
-
-#[repr(C)]
-struct Trajectories {
-    states: u64,
-    next: u64,
-    returns: u64,
-    status: u64,
-}
 
 /// As in `programs.cu`.
 #[repr(C)]
@@ -29,7 +21,6 @@ struct RolloutStep {
     actions: u64,
     chosen: u64,
     amount: u64,
-    rewards: u64,
     ended: u64,
     trajectories: Trajectories,
     next: u64,
@@ -38,6 +29,8 @@ struct RolloutStep {
     wrapped: Tape,
     reward: Tape,
     termination: Tape,
+    limits: Limits,
+    exit: Exit,
     rows: u32,
     ds: u32,
     da: u32,
@@ -76,7 +69,8 @@ impl Cuda {
             return;
         };
         let rows = t.rewards.len();
-        let Prediction { head, members, output, scale, offset, relative } = t.prediction;
+        let Prediction { head, members, output, scale, offset, relative, ref limits } =
+            t.prediction;
         let rollout_step = RolloutStep {
             output: output.gpu().address,
             scale: scale.gpu().address,
@@ -86,11 +80,11 @@ impl Cuda {
             actions: t.actions.gpu().address,
             chosen,
             amount,
-            rewards: t.rewards.gpu().address,
             ended: t.ended.gpu().address,
             trajectories: Trajectories {
                 states: t.states.gpu().address,
                 next: t.next.gpu().address,
+                rewards: t.rewards.gpu().address,
                 returns: t.returns.gpu().address,
                 status: t.status.gpu().address,
             },
@@ -100,6 +94,11 @@ impl Cuda {
             wrapped,
             reward,
             termination,
+            limits: limits
+                .as_ref()
+                .map(|limits| Limits::of(&limits.map(Buffer::gpu)))
+                .unwrap_or_default(),
+            exit: t.exit.as_ref().map(|exit| Exit::of(&exit.map(Buffer::gpu))).unwrap_or_default(),
             rows: rows as u32,
             ds: (t.states.len() / rows) as u32,
             da: (t.actions.len() / rows) as u32,

@@ -99,7 +99,8 @@ __device__ __forceinline__ u32 take_step(u32 *step, u32 *ticket) {
         const u32 found = *(volatile u32 *)step;
         now = found;
         __threadfence();
-        if (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1) *step = found + 1;
+        const u32 last = gridDim.x * gridDim.y - 1;
+        if (atomicInc(ticket, last) == last) *step = found + 1;
     }
     __syncthreads();
     return now;
@@ -174,12 +175,41 @@ __device__ __forceinline__ float predicted(const Drawn &drawn, const float *outp
     return target;
 }
 
-enum { RUNNING, ENDED, DIVERGED };
+enum { RUNNING, ENDED, DIVERGED, LEFT };
+
+// As `Limits` of the backend; low is 0 where there are none.
+struct Limits {
+    const float *low, *high; // [ds]
+    u64 sums_from;
+};
+
+// As `Exit` of the backend; remaining is 0 where there is none.
+struct Exit {
+    Limits limits;
+    const float *remaining;
+    float worst;
+    u32 may_end;
+};
+
+// Entry c of a next state, kept within its limits; comparisons keep NaN.
+__device__ __forceinline__ float kept_within(const Limits &limits, u32 c, float state, float next) {
+    if (!limits.low) return next;
+    const float from = c < limits.sums_from ? 0.0f : state, step = next - from;
+    const float low = limits.low[c], high = limits.high[c];
+    return step < low ? from + low : step > high ? from + high : next;
+}
+
+// What the step that left brings, with all that follows it.
+__device__ __forceinline__ float exit_reward(const Exit &exit, float paid, float remaining) {
+    const float rate = finite(paid) && paid < exit.worst ? paid : exit.worst;
+    const float after = exit.may_end && rate > 0.0f ? 0.0f : rate;
+    return rate + remaining * after;
+}
 
 struct Trajectories {
     float *states; // [rows, ds]
     const float *next;
-    float *returns;
+    float *rewards, *returns;
     u32 *status;
 };
 
@@ -193,18 +223,40 @@ __device__ __forceinline__ Progress progress_of(const Trajectories &trajectories
     return {trajectories.status[row], trajectories.returns[row]};
 }
 
+// What a step counts, and the steps that remain after it.
+struct Weight {
+    float discount, remaining;
+};
+
+__device__ __forceinline__ Weight weight_of(const float *discounts, const Exit &exit, u32 step) {
+    return {discounts[step], exit.remaining ? exit.remaining[step] : 0.0f};
+}
+
 // Ends a step of one row, by a warp.
-__device__ __forceinline__ void end_step_of_row(const Trajectories &trajectories, const Progress &was, u32 row, u32 ds, float discount, float reward, float ended) {
+__device__ __forceinline__ void end_step_of_row(const Trajectories &trajectories, const Progress &was, u32 row, u32 ds, const Weight &weight,
+                                                const Exit &exit, float ended) {
     const u32 lane = threadIdx.x % 32;
     if (was.status != RUNNING) return;
-    const float sum = was.sum + discount * reward;
-    bool sound = finite(sum) && finite(ended);
-    for (u32 c = lane; c < ds; c += 32) sound &= finite(trajectories.next[row * ds + c]);
-    sound = __all_sync(0xffffffffu, sound);
-    if (sound)
+    const float paid = trajectories.rewards[row];
+    bool numbers = true, inside = true;
+    for (u32 c = lane; c < ds; c += 32) {
+        const float next = trajectories.next[row * ds + c];
+        numbers &= finite(next);
+        if (exit.remaining && c < exit.limits.sums_from) inside &= exit.limits.low[c] < next && next < exit.limits.high[c];
+    }
+    // All lanes have read the reward before one of them writes it.
+    numbers = __all_sync(0xffffffffu, numbers);
+    inside = __all_sync(0xffffffffu, inside);
+    const bool left = exit.remaining && !(inside && numbers);
+    const float reward = left ? exit_reward(exit, paid, weight.remaining) : paid;
+    const float sum = was.sum + weight.discount * reward;
+    const bool sound = finite(sum) && (left || (numbers && finite(ended)));
+    if (numbers && sound)
         for (u32 c = lane; c < ds; c += 32) trajectories.states[row * ds + c] = trajectories.next[row * ds + c];
     if (lane) return;
+    if (left) trajectories.rewards[row] = reward;
     trajectories.returns[row] = sound ? sum : -INFINITE;
     if (!sound) trajectories.status[row] = DIVERGED;
+    else if (left) trajectories.status[row] = LEFT;
     else if (ended != 0.0f) trajectories.status[row] = ENDED;
 }

@@ -1,14 +1,15 @@
-// A step of SVGD with Adam for a number of PARTICLES: the direction of every parameter, and the move along it.
+// A step of SVGD with Adam for groups of PARTICLES, a row of blocks each: the direction of every parameter, and the move
+// along it. Particle k of a group is member k * groups + group.
 
 KERNEL svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket,
                  const float *weights) {
     in_order();
-    const u32 c = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 c = blockIdx.x * blockDim.x + threadIdx.x, groups = gridDim.y, group = blockIdx.y, members = PARTICLES * groups;
     float p[PARTICLES], g[PARTICLES], first[PARTICLES], second[PARTICLES];
     if (c < n) {
 #pragma unroll
         for (int k = 0; k < PARTICLES; k++) {
-            const u64 at = (u64)k * n + c;
+            const u64 at = (u64)(k * groups + group) * n + c;
             p[k] = params[at];
             g[k] = gradient[at];
             first[k] = m[at];
@@ -20,11 +21,13 @@ KERNEL svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v
     const Moments at = moments_at(adam, now);
 #pragma unroll
     for (int i = 0; i < PARTICLES; i++) {
+        const u32 row = i * groups + group;
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < PARTICLES; j++)
-            sum += weights[i * PARTICLES + j] * g[j] + weights[(PARTICLES + i) * PARTICLES + j] * p[j];
-        const u64 to = (u64)i * n + c;
+            sum += weights[row * members + j * groups + group] * g[j] +
+                   weights[(members + row) * members + j * groups + group] * p[j];
+        const u64 to = (u64)row * n + c;
         float moved = p[i];
         adam_update(adam, at, sum, moved, first[i], second[i]);
         params[to] = moved;

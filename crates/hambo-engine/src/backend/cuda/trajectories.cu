@@ -22,13 +22,14 @@ KERNEL standardize_gradient(u32 rows, u32 members, const float *d_inputs, const 
 
 KERNEL propagate(u32 rows, u32 ds, u32 dims, float floor, u32 members, u32 step, const float *output, const float *scale,
                  const float *offset, u32 relative, const float *states, float *next, const float *noise, u32 noises,
-                 const u32 *chosen, const float *amount, u32 variance_itself) {
+                 const u32 *chosen, const float *amount, u32 variance_itself, Limits limits) {
     in_order();
     EACH(i, rows * ds);
     const u32 row = i / ds, c = i % ds;
     const Drawn drawn = {step, chosen ? chosen[row] : 0, variance_itself, amount ? amount[i] : 0.0f, noise ? noise[i % noises] : 0.0f};
     const float target = predicted(drawn, output, members, rows, row, dims, c, floor);
-    next[i] = (relative ? states[i] : 0.0f) + offset[c] + scale[c] * target;
+    const float state = states[i];
+    next[i] = kept_within(limits, c, state, (relative ? state : 0.0f) + offset[c] + scale[c] * target);
 }
 
 KERNEL shift_gradient(u32 rows, u32 ds, u32 dims, float floor, u32 members, const float *output, const float *scale,
@@ -53,13 +54,11 @@ KERNEL shift_gradient(u32 rows, u32 ds, u32 dims, float floor, u32 members, cons
 }
 
 // A warp a row.
-KERNEL end_step(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *rewards, const float *ended, float *states, const float *next,
-                float *returns, u32 *status) {
+KERNEL end_step(u32 rows, u32 ds, const float *discounts, const u32 *step, const float *ended, Trajectories trajectories, Exit exit) {
     in_order();
     EACH(i, 32 * rows);
     const u32 row = i / 32;
-    const Trajectories trajectories = {states, next, returns, status};
-    end_step_of_row(trajectories, progress_of(trajectories, row), row, ds, discounts[*step], rewards[row], ended ? ended[row] : 0.0f);
+    end_step_of_row(trajectories, progress_of(trajectories, row), row, ds, weight_of(discounts, exit, *step), exit, ended ? ended[row] : 0.0f);
 }
 
 KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
@@ -69,6 +68,28 @@ KERNEL still_running(u32 rows, u32 width, float *values, const u32 *status) {
     for (u32 c = 0; c < width; c++) keep &= finite(values[row * width + c]);
     if (!keep)
         for (u32 c = 0; c < width; c++) values[row * width + c] = 0.0f;
+}
+
+// One block a group.
+KERNEL end_gradient(u32 each, const u32 *before, const u32 *after, const float *weights, const u32 *step, const float *rewards, float *to_go,
+                    float *d_end) {
+    in_order();
+    const u64 first = (u64)blockIdx.x * each;
+    double sum = 0.0, count = 0.0;
+    for (u64 row = first + threadIdx.x; row < first + each; row += blockDim.x)
+        if (after[row] == RUNNING) {
+            sum += to_go[row];
+            count += 1.0;
+        }
+    sum = block_sum(sum);
+    count = block_sum(count);
+    const float mean = count > 0.0 ? (float)(sum / count) : 0.0f, weight = weights[*step];
+    for (u64 row = first + threadIdx.x; row < first + each; row += blockDim.x) {
+        const bool ran = before[row] == RUNNING;
+        d_end[row] = ran && after[row] == RUNNING ? -to_go[row] : ran && after[row] == ENDED ? -mean : 0.0f;
+        const float more = to_go[row] + weight * rewards[row];
+        to_go[row] = ran && finite(more) ? more : 0.0f;
+    }
 }
 
 KERNEL clamp(u32 n, float *values, u32 width, const float *low, const float *high) {

@@ -1,7 +1,61 @@
 //! Starts the kernels of `trajectories.cu`: steps of many trajectories, and back through them.
 
-use crate::backend::cuda::{Cuda, DeviceMemory, Grid, launch};
+use crate::backend;
+use crate::backend::cuda::{Argument, Cuda, DeviceMemory, Grid, launch};
 use crate::backend::{Outcome, Power, Prediction, Shift, Step};
+
+/// As in `shared.cu`; without addresses there are no limits.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Limits {
+    low: u64,
+    high: u64,
+    sums_from: u64,
+}
+// SAFETY: the same fields in the same order as in `shared.cu`.
+unsafe impl Argument for Limits {}
+
+/// As in `shared.cu`; without addresses there is no exit.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Exit {
+    limits: Limits,
+    remaining: u64,
+    worst: f32,
+    may_end: u32,
+}
+// SAFETY: as above.
+unsafe impl Argument for Exit {}
+
+/// As in `shared.cu`.
+#[repr(C)]
+pub(super) struct Trajectories {
+    pub states: u64,
+    pub next: u64,
+    pub rewards: u64,
+    pub returns: u64,
+    pub status: u64,
+}
+// SAFETY: as above.
+unsafe impl Argument for Trajectories {}
+
+impl Limits {
+    pub fn of(limits: &backend::Limits<'_, DeviceMemory>) -> Self {
+        let (low, high) = (limits.low.address, limits.high.address);
+        Limits { low, high, sums_from: limits.sums_from as u64 }
+    }
+}
+
+impl Exit {
+    pub fn of(exit: &backend::Exit<'_, DeviceMemory>) -> Self {
+        Exit {
+            limits: Limits::of(&exit.limits),
+            remaining: exit.remaining.address,
+            worst: exit.worst,
+            may_end: u32::from(exit.may_end),
+        }
+    }
+}
 
 impl Cuda {
     pub fn standardize(
@@ -58,7 +112,7 @@ impl Cuda {
         states: &DeviceMemory,
         next: &DeviceMemory,
     ) {
-        let Prediction { head, members, output, scale, offset, relative } = *prediction;
+        let Prediction { head, members, output, scale, offset, relative, ref limits } = *prediction;
         let (n, ds) = (states.words(), scale.words());
         let (mut noise, mut chosen, mut amount, mut squared) = (None, 0, 0, 0);
         let kind = match step {
@@ -101,7 +155,8 @@ impl Cuda {
             noise.map_or(1, |noise| noise.words() as u32),
             chosen,
             amount,
-            squared
+            squared,
+            limits.as_ref().map(Limits::of).unwrap_or_default()
         );
     }
 
@@ -140,12 +195,20 @@ impl Cuda {
         &self,
         (discounts, step): (&DeviceMemory, &DeviceMemory),
         outcome: &Outcome<'_, DeviceMemory>,
+        rewards: &DeviceMemory,
         states: &DeviceMemory,
         returns: &DeviceMemory,
         status: &DeviceMemory,
     ) {
-        let Outcome { next, rewards, ended } = *outcome;
+        let Outcome { next, ended, ref exit } = *outcome;
         let rows = rewards.words();
+        let trajectories = Trajectories {
+            states: states.address,
+            next: next.address,
+            rewards: rewards.address,
+            returns: returns.address,
+            status: status.address,
+        };
         launch!(
             self,
             "end_step",
@@ -154,12 +217,9 @@ impl Cuda {
             (states.words() / rows) as u32,
             discounts.address,
             step.address,
-            rewards.address,
             ended.map_or(0, |e| e.address),
-            states.address,
-            next.address,
-            returns.address,
-            status.address
+            trajectories,
+            exit.as_ref().map(Exit::of).unwrap_or_default()
         );
     }
 
@@ -174,6 +234,30 @@ impl Cuda {
             width,
             values.address,
             status.address
+        );
+    }
+
+    pub fn end_gradient(
+        &self,
+        groups: usize,
+        [before, after]: [&DeviceMemory; 2],
+        (weights, step): (&DeviceMemory, &DeviceMemory),
+        rewards: &DeviceMemory,
+        to_go: &DeviceMemory,
+        d_end: &DeviceMemory,
+    ) {
+        launch!(
+            self,
+            "end_gradient",
+            Grid::blocks(groups),
+            (rewards.words() / groups) as u32,
+            before.address,
+            after.address,
+            weights.address,
+            step.address,
+            rewards.address,
+            to_go.address,
+            d_end.address
         );
     }
 

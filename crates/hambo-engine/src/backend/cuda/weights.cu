@@ -5,7 +5,7 @@
 // `gradient` has one part after the other.
 #define GROUPS 2
 #define SOON 4 // steps of 8 rows on their way
-extern "C" __global__ void __launch_bounds__(128 * GROUPS, 2) mlp_weights(const __grid_constant__ Net net, const float *input, u64 input_stride, const __grid_constant__ Layers layers,
+extern "C" __global__ void __launch_bounds__(128 * GROUPS, 2) mlp_weights(const __grid_constant__ Net net, const float *input, u32 batches, const __grid_constant__ Layers layers,
                                                                   const __grid_constant__ Layers deltas, float *gradient) {
     in_order();
     // The first layer's blocks come last: theirs and those of the last layer are short, and fill what the others leave.
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS, 2) mlp_weights(const 
     const u32 in = net.widths[l], out = net.widths[l + 1];
     const u32 lot = round_up((net.rows + gridDim.z - 1) / gridDim.z, 8), skip = min(blockIdx.z * lot, net.rows);
     const u32 rows = min(lot, net.rows - skip);
-    const float *x = (l ? layers.at[l - 1] + (u64)member * net.rows * in : input + member * input_stride) + (u64)skip * in;
+    const float *x = (l ? layers.at[l - 1] + (u64)member * net.rows * in : input + (u64)(member % batches) * net.rows * in) + (u64)skip * in;
     const float *delta = deltas.at[l] + ((u64)member * net.rows + skip) * out;
     const bool x_aligned = vectors(x, in), delta_aligned = vectors(delta, out);
     float *w = gradient + ((u64)blockIdx.z * net.members + member) * net.stride + net.offsets[l], *bias = w + in * out;

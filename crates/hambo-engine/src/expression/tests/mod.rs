@@ -1,5 +1,6 @@
 //! Values and gradients against the same formulas in `f64`, and what the tape promises besides.
 
+mod soft;
 mod text;
 
 use std::f64::consts::PI;

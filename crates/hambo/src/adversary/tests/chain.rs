@@ -59,7 +59,13 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task, data) = (model(&device, steps), task(), no_data());
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
-    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let setting = Setting {
+        task: &task,
+        policy: &policy,
+        horizon: HORIZON,
+        discount: DISCOUNT,
+        worst_reward: -10.0,
+    };
     let stream = Stream::new(5);
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
@@ -131,7 +137,13 @@ fn a_constant_choice_is_the_particle_itself() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (model(&device, &[1.0, -1.0, 0.5]), task());
     let policy = Policy::read("builtin:proportional,gain=0.3").unwrap();
-    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let setting = Setting {
+        task: &task,
+        policy: &policy,
+        horizon: HORIZON,
+        discount: DISCOUNT,
+        worst_reward: -10.0,
+    };
     let starts = task.initial.sample(300, &no_data(), Stream::new(1)).unwrap();
     let roll = |propagation: Propagation<'_>| {
         rollout(&device, &model, &setting, propagation, &starts, Stream::new(2), &Run::default())

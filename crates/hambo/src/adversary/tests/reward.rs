@@ -3,9 +3,8 @@
 use super::*;
 use crate::adversary::{DqnConfig, search_members};
 use crate::adversary::{FoundBy, search_shifts};
-use crate::confidence::Beta;
-use crate::confidence::confidence_set;
-use crate::data::Split;
+use crate::confidence::{Evidence, replay};
+use crate::data::{Fold, Split};
 use crate::rollout::{Propagation, rollout};
 use crate::run::Run;
 
@@ -47,7 +46,13 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (paying(&device, nothing_held_out()), learned());
     let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
-    let setting = Setting { task: &task, policy: &policy, horizon: HORIZON, discount: DISCOUNT };
+    let setting = Setting {
+        task: &task,
+        policy: &policy,
+        horizon: HORIZON,
+        discount: DISCOUNT,
+        worst_reward: -10.0,
+    };
     let set = ConfidenceSet::new(&model, BETA).unwrap();
     assert_eq!(set.reach.len(), 3);
     let config = SearchConfig {
@@ -60,9 +65,16 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     };
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
-        search_shifts(&world, &set, &config, &no_data(), Stream::new(3), (&Run::default(), ""))
-            .unwrap()
-            .1
+        search_shifts(
+            &world,
+            &set,
+            None,
+            (&config, &no_data()),
+            Stream::new(3),
+            (&Run::default(), ""),
+        )
+        .unwrap()
+        .1
     });
     // Where the state goes, as with a known reward, and β σ_e of the reward itself in every step.
     let worst = worst_fall() + discounted(BETA * PAID_SPREAD);
@@ -78,7 +90,8 @@ fn members_carry_their_own_reward() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (paying(&device, nothing_held_out()), learned());
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
-    let setting = Setting { task: &task, policy: &policy, horizon: 5, discount: 1.0 };
+    let setting =
+        Setting { task: &task, policy: &policy, horizon: 5, discount: 1.0, worst_reward: -10.0 };
     // Without actions member ± goes ± 0.1 a step in both entries: r = −(± 0.1 t) ± 0.05 from the origin.
     let starts = vec![0.0; 2 * 4000];
     let returns = rollout(
@@ -120,7 +133,7 @@ fn members_carry_their_own_reward() {
     assert!(report.lowest <= report.lowest_of(FoundBy::Constant), "{report:?}");
 }
 
-/// Held-out episodes that pay 0.3 less than the model says need β σ_e = 0.3 in the reward, where the state is sure.
+/// Held-out episodes that pay 0.02 less than the model says need β σ_e = 0.02 in the reward, where the state is sure.
 #[test]
 fn the_size_of_the_set_covers_the_reward() {
     let device = Device::cpu(Some(2)).unwrap();
@@ -132,7 +145,7 @@ fn the_size_of_the_set_covers_the_reward() {
         c.states.extend(s);
         c.next_states.extend([s[0] + 0.1, s[1]]);
         c.actions.extend([0.1, 0.0]);
-        c.rewards.push(s[0] - 2.0 * s[1] - 0.3);
+        c.rewards.push(s[0] - 2.0 * s[1] - 0.02);
         c.terminals.push(false);
         c.timeouts.push(i % length == length - 1);
         if i % length == 0 {
@@ -141,19 +154,34 @@ fn the_size_of_the_set_covers_the_reward() {
     }
     let data = Transitions::new(c).unwrap();
     let rows: Vec<u32> = (0..n as u32).collect();
-    let held_out = Split { calibration: rows, by_episode: true, ..Split::default() };
+    let held_out = Split {
+        folds: vec![Fold { held_out: rows, ..Fold::default() }],
+        by_episode: true,
+        ..Split::default()
+    };
     let mut model = paying(&device, held_out);
     // Both members go where the log went.
     let mut params = device.download(&model.ensemble().params).unwrap();
     let each = params.len() / 2;
-    params.chunks_exact_mut(each).for_each(|member| member[24..26].fill(0.0));
+    params.chunks_exact_mut(each).for_each(|member| {
+        member[24..26].fill(0.0);
+        member[27..30].fill(-8.0); // hardly any noise
+    });
     model.set_parameters(&device, params);
-    let (task, policy) = (learned(), Policy::read("builtin:proportional").unwrap());
-    let setting = Setting { task: &task, policy: &policy, horizon: 20, discount: 1.0 };
+    let initial = Initial::Fixed(vec![0.0, 0.5]);
+    let task = Task { initial, ..learned().with_action_bounds(-1.0, 1.0) };
+    let policy = Policy::from_fn("as logged", 2, 2, |_, actions| {
+        actions.chunks_exact_mut(2).for_each(|a| a.copy_from_slice(&[0.1, 0.0]));
+    });
+    let setting =
+        Setting { task: &task, policy: &policy, horizon: 20, discount: 1.0, worst_reward: -10.0 };
     let world = World::new(&device, &model, setting);
-    let (set, report) =
-        confidence_set(&world, &data, (Beta::Trajectory, 0.0), 0.1, &Run::default()).unwrap();
-    let beta = report.beta.unwrap();
-    assert!((beta - 0.3 / PAID_SPREAD).abs() < 0.01, "β = {beta}");
-    assert_eq!(set.reach, [beta as f32; 3]);
+    let set = ConfidenceSet::new(&model, 1.0).unwrap();
+    let (config, run) = (SearchConfig::default(), Run::default());
+    let (worst, _) =
+        search_shifts(&world, &set, None, (&config, &data), Stream::new(3), (&run, "")).unwrap();
+    let found = replay(&world, &data, (&worst, 1.0), 0.1, Stream::new(4), &run).unwrap();
+    let needed = 0.02 / PAID_SPREAD;
+    assert!(found.beta >= needed && found.beta < 1.5 * needed, "{found:?}");
+    assert_eq!((found.evidence, found.near, found.subtracted), (Evidence::Supported, 40, 0.0));
 }

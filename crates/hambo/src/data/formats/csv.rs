@@ -9,6 +9,9 @@ use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord, Trim};
 use std::fs::File;
 use std::path::Path;
 
+/// Bytes of the name of a column, at the most.
+const LONGEST_NAME: usize = 1000;
+
 /// What separates the fields of a first line: the most frequent of comma, semicolon and tab; none if there is none.
 pub(crate) fn separator(line: &str) -> Option<u8> {
     let count = |c: u8| line.bytes().filter(|&b| b == c).count();
@@ -61,6 +64,13 @@ fn header(path: &Path, reader: &mut Reader<File>) -> Result<Vec<String>> {
     let header = reader.headers().map_err(|e| damaged(path, &e))?;
     if header.iter().all(|name| name.parse::<f64>().is_ok()) {
         return Err(Error::file(path, "line 1 holds numbers: expected the names of the columns"));
+    }
+    if let Some(name) = header.iter().find(|name| name.len() > LONGEST_NAME || name.contains('\n'))
+    {
+        let brief: String = name.chars().take_while(|c| !c.is_control()).take(60).collect();
+        let problem =
+            format!("line 1: a name of {} bytes, `{brief}…`: is a quote not closed?", name.len());
+        return Err(Error::file(path, problem));
     }
     // Some programs begin a file with a mark of its encoding.
     Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())

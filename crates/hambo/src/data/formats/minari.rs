@@ -1,9 +1,11 @@
 //! Minari's layout: one HDF5 file, one group an episode, which has one observation more than actions.
 
-use crate::Result;
 use crate::data::Columns;
 use crate::data::formats::hdf5::Source;
 use crate::data::log::{Format, Log};
+use crate::{Error, Result};
+use serde::Deserialize;
+use std::path::Path;
 
 /// Numbers and names of the groups `episode_N`, in the order of their numbers; by name 10 would precede 2.
 ///
@@ -73,6 +75,36 @@ impl Log {
         let rows = all.rewards.len();
         Ok(Log { format: Format::Minari, columns: all, notes: Vec::new(), rows, finite: false })
     }
+}
+
+/// What Minari writes beside the file of a data set, as far as it is of interest here.
+#[derive(Deserialize)]
+struct Totals {
+    total_episodes: Option<u64>,
+    total_steps: Option<u64>,
+}
+
+/// An error if `metadata.json` beside the file declares other numbers of episodes or steps than it has: a part of the data
+/// is missing, and nothing tells which.
+pub(crate) fn check_totals(path: &Path, episodes: usize, steps: usize) -> Result<()> {
+    let beside = path.with_file_name("metadata.json");
+    let Ok(bytes) = std::fs::read(&beside) else { return Ok(()) };
+    let totals: Totals = serde_json::from_slice(&bytes)
+        .map_err(|e| Error::file(&beside, format!("not the metadata of a Minari data set: {e}")))?;
+    for (declared, found, what) in
+        [(totals.total_episodes, episodes, "episodes"), (totals.total_steps, steps, "steps")]
+    {
+        if let Some(declared) = declared.filter(|&declared| declared != found as u64) {
+            return Err(Error::file(
+                path,
+                format!(
+                    "{found} {what}, but metadata.json beside it declares {declared}: the data set is not whole; download \
+                     or record it again"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a group where an array is expected: a Dict or Tuple space, which has no one order of columns.

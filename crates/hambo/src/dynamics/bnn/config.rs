@@ -6,6 +6,9 @@ use crate::{Error, Result};
 use hambo_engine::backend::{Activation, Device, Shape, SteinKernel};
 use serde::{Deserialize, Serialize};
 
+/// Models that are fitted side by side, at the most.
+const MOST_FOLDS: usize = 20;
+
 /// Settings of the model; the defaults are the paper's where it names one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -14,8 +17,9 @@ pub struct BnnConfig {
     pub particles: usize,
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
-    /// What follows each of them.
-    pub activation: Activation,
+    /// What follows each of them. None: tanh or ReLU, whichever predicts validation episodes better over several steps;
+    /// the likelihood's weight comes with it, unless it is given. With too few episodes to hold out whole ones, ReLU.
+    pub activation: Option<Activation>,
     /// How the particles see each other.
     pub kernel: SteinKernel,
     /// Exponent of the standard normal prior over parameters.
@@ -26,7 +30,7 @@ pub struct BnnConfig {
     /// The likelihood's gradient of each predicted value is weighed with ν^(2·weight), between 0, the likelihood
     /// as it is, and 1, where the means learn as from squared errors (Seitzer et al. 2022, "On the pitfalls of
     /// heteroscedastic uncertainty estimation"). Unweighed, networks call noise what is hard to learn, and stop
-    /// learning it: in such a model Hopper falls where the real one does not. None: 0.5, and 0 where the data have
+    /// learning it: in such a model Hopper falls where the real one does not. None: 0.5 with ReLU, 1 with tanh, and 0 where the data have
     /// too few episodes to hold out whole ones, so that nothing would tell of networks that agree on what is wrong.
     pub variance_weight: Option<f32>,
     /// Adam's learning rate at the start.
@@ -46,7 +50,13 @@ pub struct BnnConfig {
     pub std_floor: f32,
     /// What is predicted.
     pub target: Target,
-    /// Share of the data held out for validation, and as much again for calibration.
+    /// Models, each fitted without another part of the episodes, on which it is then tried (cross-fitting); a return is
+    /// the mean over all. With fewer than 10 episodes there is one.
+    pub folds: usize,
+    /// Whether every particle draws its own minibatches, or all of a model share them.
+    pub own_minibatches: bool,
+    /// With one fold the share of the data held out for validation, and as much again for calibration; half of it for
+    /// the validation of each model with several.
     pub holdout: f64,
     /// Entries of the state that are angles: the networks see their cosine and sine.
     pub angles: Vec<usize>,
@@ -59,25 +69,30 @@ impl Default for BnnConfig {
         BnnConfig {
             particles: 5,
             hidden: vec![256; 4],
-            activation: Activation::Relu,
+            activation: None,
             kernel: SteinKernel::Rbf { length_scale: 10.0 },
             prior_temperature: 1e-4,
             literal_posterior: false,
             variance_weight: None,
             learning_rate: 1e-3,
             decay: true,
-            steps: 8_000,
+            steps: 10_000,
             batch: 256,
             check_every: 200,
-            patience: 2_000,
+            patience: 10_000,
             std_floor: 1e-3,
             target: Target::Change,
+            folds: 5,
+            own_minibatches: true,
             holdout: 0.1,
             angles: Vec::new(),
             reward: false,
         }
     }
 }
+
+/// Particles at the most: each of them sees each.
+const MOST_PARTICLES: usize = 1024;
 
 impl BnnConfig {
     /// The settings of the paper's experiments, with the learning-rate decay that makes them work.
@@ -89,8 +104,12 @@ impl BnnConfig {
     pub fn announce(&self, device: &Device) {
         // Inputs and outputs are not known, and do not matter: the hidden layers are wider.
         let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
-        if let Ok(shape) = Shape::new(self.particles, widths, self.activation) {
-            device.expect_training(&shape, self.batch);
+        if let Ok(shape) = Shape::new(
+            self.particles * self.folds,
+            widths,
+            self.activation.unwrap_or(Activation::Tanh),
+        ) {
+            device.expect_training(&shape, self.folds, self.batch);
         }
     }
 
@@ -101,6 +120,13 @@ impl BnnConfig {
         };
         let real = |x: f32| x > 0.0 && x.is_finite();
         positive("particles", self.particles as f64, self.particles > 0)?;
+        if !(1..=MOST_FOLDS).contains(&self.folds) {
+            return Err(Error::setting("folds", self.folds, format!("from 1 to {MOST_FOLDS}")));
+        }
+        if self.particles > MOST_PARTICLES {
+            let expected = format!("at most {MOST_PARTICLES}");
+            return Err(Error::setting("particles", self.particles, expected));
+        }
         positive("steps", f64::from(self.steps), self.steps > 0)?;
         positive("batch", self.batch as f64, self.batch > 0)?;
         if self.batch > 1_000_000 {
@@ -113,6 +139,8 @@ impl BnnConfig {
                 "widths of at least 1",
             ));
         }
+        let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
+        Shape::new(self.particles, widths, Activation::Relu)?.check_rows("batch", self.batch)?;
         check_holdout(self.holdout)?;
         check_target(self.target, &self.angles, self.reward)?;
         positive("check_every", f64::from(self.check_every), self.check_every > 0)?;

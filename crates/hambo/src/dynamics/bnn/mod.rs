@@ -1,17 +1,19 @@
 //! A Bayesian neural network model of the dynamics, trained by Stein variational gradient descent
 //! (the paper's Section 4 and Algorithm 2).
 
+mod choice;
 mod config;
 mod train;
 
+pub use choice::Compared;
 pub use config::BnnConfig;
 
 use super::frame::Frame;
 use super::{Dynamics, ModelReport, Pass};
 use crate::Result;
-use crate::data::{Split, Transitions};
+use crate::data::{Fold, Split, Transitions};
 use crate::run::Run;
-use hambo_engine::backend::{Buffer, Device, Gaussian, Input, Shape};
+use hambo_engine::backend::{Activation, Buffer, Device, Gaussian, Input, Shape};
 use hambo_engine::nn::{Ensemble, PassBuffers};
 use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
@@ -30,8 +32,12 @@ pub struct FitReport {
     pub validation_nll: Vec<f64>,
     /// Particles that are far worse than the others on held-out data.
     pub broken_particles: Vec<usize>,
-    /// Rows trained on, validated on, calibrated on.
+    /// Rows trained on, validated on, calibrated on, over all folds.
     pub rows: [usize; 3],
+    /// Models that were fitted, each without another part of the data.
+    pub folds: usize,
+    /// The networks that were compared, where the settings left the choice open.
+    pub compared: Vec<Compared>,
     /// Whether whole episodes were held out.
     pub held_out_episodes: bool,
     /// Calibration error of each dimension before recalibration.
@@ -40,7 +46,9 @@ pub struct FitReport {
     pub calibration_error_after: Vec<f64>,
 }
 
-/// A fitted model: K networks h_k(s, a) with aleatoric deviations ν_k(s, a), and the calibration τ.
+/// A fitted model: K networks h_k(s, a) with aleatoric deviations ν_k(s, a), and the calibration τ. With F folds there are
+/// K networks for each: network k · F + f is the k-th of fold f, so that what all say of rows in F equal parts is laid out
+/// as if K networks had said it of all rows.
 #[derive(Debug)]
 pub struct Bnn {
     pub(super) config: BnnConfig,
@@ -62,11 +70,11 @@ impl Bnn {
         run: &Run<'_>,
     ) -> Result<Self> {
         let stream = Stream::new(seed).child("model");
-        let split = Split::new(data, config.holdout, stream.child("split"))?;
-        device.run(|| Bnn::fit(device, data, &split, config, stream, run))
+        let split = Split::cross(data, config.folds, config.holdout, stream.child("split"))?;
+        Bnn::choose(device, data, &split, config, stream, run)
     }
 
-    /// Trains on `split.train`, stops on `split.validation`, calibrates on `split.calibration`.
+    /// Trains a model for each fold, stops on its validation rows, calibrates all on what they held out.
     pub fn fit(
         device: &Device,
         data: &Transitions,
@@ -76,13 +84,20 @@ impl Bnn {
         run: &Run<'_>,
     ) -> Result<Self> {
         config.validate()?;
-        let frame = Frame::fit(data, &split.train, config.target, &config.angles, config.reward)?;
+        let folds = split.folds.len();
+        // All models see and predict in the same units, which are those of all data if every row trains one of them.
+        let all: Vec<u32> = (0..data.len() as u32).collect();
+        let rows = if folds > 1 { &all } else { &split.folds[0].train };
+        let frame = Frame::fit(data, rows, config.target, &config.angles, config.reward)?;
         let (seen, ds) = (frame.input_dim(), frame.state_dim());
         let widths = [&[seen], config.hidden.as_slice(), &[2 * ds]].concat();
-        let shape = Shape::new(config.particles, widths, config.activation)?;
-        device.expect_training(&shape, config.batch);
+        let networks = config.particles * folds;
+        let shape = Shape::new(networks, widths, config.activation.unwrap_or(Activation::Relu))?;
+        device.expect_training(&shape, folds, config.batch);
+        let rows = |of: &dyn Fn(&Fold) -> usize| split.folds.iter().map(of).sum::<usize>();
         let mut model = Bnn {
             config: BnnConfig {
+                activation: Some(shape.hidden),
                 angles: frame.layout.angles.iter().map(|a| a.index).collect(),
                 ..config.clone()
             },
@@ -93,18 +108,24 @@ impl Bnn {
             report: FitReport {
                 steps: 0,
                 stopped_early: false,
-                validation_nll: vec![f64::INFINITY; config.particles],
+                validation_nll: vec![f64::INFINITY; networks],
                 broken_particles: Vec::new(),
-                rows: [split.train.len(), split.validation.len(), split.calibration.len()],
+                rows: [
+                    rows(&|f| f.train.len()),
+                    rows(&|f| f.validation.len()),
+                    rows(&|f| f.held_out.len()),
+                ],
+                folds,
+                compared: Vec::new(),
                 held_out_episodes: split.by_episode,
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
             },
-            held_out: Split { train: Vec::new(), ..split.clone() },
+            held_out: split.without_training(),
         };
         device.run(|| model.train(device, data, split, stream.child("minibatches"), run))?;
         model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
-        model.calibrate(device, data, &split.calibration)?;
+        model.calibrate(device, data)?;
         Ok(model)
     }
 
@@ -131,6 +152,8 @@ impl Bnn {
                 validation_nll: vec![0.0; ensemble.shape.members],
                 broken_particles: Vec::new(),
                 rows: [0; 3],
+                folds: 1,
+                compared: Vec::new(),
                 held_out_episodes: true,
                 calibration_error_before: Vec::new(),
                 calibration_error_after: Vec::new(),
@@ -165,10 +188,18 @@ impl Bnn {
         self.ensemble.params = device.adopt(params);
     }
 
-    /// Number of networks, K.
+    /// Number of networks of a model, K.
     pub fn particles(&self) -> usize {
-        self.ensemble.shape.members
+        self.ensemble.shape.members / self.report.folds
     }
+    /// Rows of trajectories as the networks of all folds are given them.
+    fn by_fold<'b>(&self, input: Input<'b>) -> Input<'b> {
+        match input {
+            Input::Shared(x) => Input::Grouped(x, self.report.folds),
+            own => own,
+        }
+    }
+
     /// What happened in training and calibration.
     pub fn report(&self) -> &FitReport {
         &self.report
@@ -190,14 +221,17 @@ impl Dynamics for Bnn {
         &self.head
     }
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
-        self.ensemble.infer(device, input, rows, output);
+        self.ensemble.infer(device, self.by_fold(input), rows / self.report.folds, output);
     }
     fn pass<'a>(&'a self, device: &Device, rows: usize) -> Option<Box<dyn Pass + 'a>> {
         Some(Box::new(NetworksPass {
-            ensemble: &self.ensemble,
-            trace: PassBuffers::new(device, &self.ensemble.shape, rows),
+            model: self,
+            trace: PassBuffers::new(device, &self.ensemble.shape, rows / self.report.folds),
             d_inputs: device.zeros(self.particles() * rows * self.input_dim()),
         }))
+    }
+    fn folds(&self) -> usize {
+        self.report.folds
     }
     fn on_device(&self, device: &Device) -> bool {
         device.holds(&self.ensemble.params)
@@ -221,21 +255,23 @@ impl Dynamics for Bnn {
 
 /// A pass through all networks.
 struct NetworksPass<'a> {
-    ensemble: &'a Ensemble,
+    model: &'a Bnn,
     trace: PassBuffers,
     d_inputs: Buffer,
 }
 
 impl Pass for NetworksPass<'_> {
     fn forward(&mut self, device: &Device, inputs: &Buffer) {
-        self.ensemble.forward(device, Input::Shared(inputs), &mut self.trace);
+        let input = self.model.by_fold(Input::Shared(inputs));
+        self.model.ensemble.forward(device, input, &mut self.trace);
     }
     fn output(&mut self) -> (&Buffer, &mut Buffer) {
         self.trace.output()
     }
     fn backward(&mut self, device: &Device, inputs: &Buffer) -> &Buffer {
+        let input = self.model.by_fold(Input::Shared(inputs));
         let d_inputs = Some(&mut self.d_inputs);
-        self.ensemble.backward(device, Input::Shared(inputs), &mut self.trace, None, d_inputs);
+        self.model.ensemble.backward(device, input, &mut self.trace, None, d_inputs);
         &self.d_inputs
     }
 }

@@ -1,18 +1,23 @@
 //! Training and calibration of the networks.
 
 use super::Bnn;
-use crate::data::{Split, Transitions};
+use crate::data::{Fold, Split, Transitions};
 use crate::dynamics::Dynamics;
 use crate::dynamics::calibration::{calibration_error, recalibrate};
 use crate::run::Run;
 use crate::run::checkpoint::{Arrays, restore_parts, store_parts};
 use crate::{Error, Result};
-use hambo_engine::backend::{Adam, Buffer, Device, Input, Svgd};
-use hambo_engine::nn::{Ensemble, Minibatches, Optimizer, PassBuffers};
+use hambo_engine::backend::{Activation, Adam, Buffer, Device, Input, Svgd};
+use hambo_engine::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
 
-/// The name under which a training is kept.
-const TRAINING: &str = "training";
+/// The names under which trainings are kept: of networks that are compared there are several.
+fn name_of(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Tanh => "training-tanh",
+        _ => "training",
+    }
+}
 /// Held-out rows that are looked at while training.
 const VALIDATION_ROWS: usize = 5_000;
 
@@ -26,22 +31,28 @@ impl Bnn {
         run: &Run<'_>,
     ) -> Result<()> {
         let config = self.config.clone();
-        let (members, width, ds) = (config.particles, self.input_dim(), self.state_dim());
+        let name = name_of(self.ensemble.shape.hidden);
+        let (folds, members) = (split.folds.len(), self.ensemble.shape.members);
+        let (width, ds) = (self.input_dim(), self.state_dim());
         let parameters = self.ensemble.params.len();
-        let (x, y) = self.frame.standardized(data, &split.train);
-        let mut batches = Minibatches::new(device, [x, y], [width, ds], config.batch);
-        let few = split.validation.len().min(VALIDATION_ROWS);
-        let stride = split.validation.len() / few;
-        let held_out: Vec<u32> =
-            split.validation.iter().step_by(stride).take(few).copied().collect();
-        let held_out = self.standardized(device, data, &held_out);
+        let (x, y) = self.frame.standardized(data, &training_rows(split));
+        let own = config.own_minibatches && folds > 1;
+        let batches = if own { members } else { folds };
+        let sizes = BatchSizes { lists: folds, batches, rows: config.batch };
+        let mut batches = Minibatches::new(device, [x, y], [width, ds], sizes);
+        let held_out = self.standardized(device, data, &validation_rows(split));
 
         let svgd = Svgd {
             kernel: config.kernel,
             prior_temperature: config.prior_temperature,
-            likelihood_scale: if config.literal_posterior { split.train.len() as f32 } else { 1.0 },
+            likelihood_scale: match config.literal_posterior {
+                true => split.folds[0].train.len() as f32,
+                false => 1.0,
+            },
+            groups: folds,
         };
-        let weight = config.variance_weight.unwrap_or(if split.by_episode { 0.5 } else { 0.0 });
+        let usual = if self.ensemble.shape.hidden == Activation::Tanh { 1.0 } else { 0.5 };
+        let weight = config.variance_weight.unwrap_or(if split.by_episode { usual } else { 0.0 });
         let adam = match config.decay {
             true => Adam::cosine(config.learning_rate, config.steps),
             false => Adam::constant(config.learning_rate),
@@ -53,7 +64,7 @@ impl Bnn {
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
-        if let Some(saved) = run.load(TRAINING)? {
+        if let Some(saved) = run.load(name)? {
             saved.read(|arrays| {
                 restore_parts(
                     device,
@@ -79,7 +90,7 @@ impl Bnn {
             fast.repeat(steps as usize, || {
                 batches.draw(fast, stream, optimizer.counter());
                 let [inputs, targets] = &batches.now;
-                let input = Input::Shared(inputs);
+                let input = Input::Grouped(inputs, sizes.batches);
                 self.ensemble.forward(fast, input, &mut trace);
                 let (output, d_output) = trace.output();
                 let d_output = Some((d_output, weight));
@@ -109,7 +120,7 @@ impl Bnn {
             let note = format!("held-out NLL {mean:.3}");
             run.report("training", done as usize, config.steps as usize, &note);
             run.figures("training", done as usize, &[("held-out NLL", mean)]);
-            run.save(TRAINING, || {
+            run.save(name, || {
                 let mut arrays = Arrays::default();
                 store_parts(
                     device,
@@ -127,13 +138,9 @@ impl Bnn {
     }
 
     /// Chooses τ so that the predictive quantiles hold on the calibration rows.
-    pub(super) fn calibrate(
-        &mut self,
-        device: &Device,
-        data: &Transitions,
-        rows: &[u32],
-    ) -> Result<()> {
-        let residuals = self.standardized_residuals(device, data, rows)?;
+    pub(super) fn calibrate(&mut self, device: &Device, data: &Transitions) -> Result<()> {
+        let rows = self.held_out.held_out_by_fold();
+        let residuals = self.standardized_residuals(device, data, &rows)?;
         self.report.calibration_error_before =
             residuals.iter().map(|z| calibration_error(z, 1.0)).collect();
         self.tau = residuals.iter().map(|z| recalibrate(z) as f32).collect();
@@ -143,12 +150,13 @@ impl Bnn {
         Ok(())
     }
 
-    /// Mean negative log-likelihood of each particle on standardized rows.
+    /// Mean negative log-likelihood of each network on standardized rows of its fold.
     fn mean_nll(&self, device: &Device, x: &Buffer, y: &Buffer) -> Result<Vec<f64>> {
-        let rows = y.len() / self.state_dim();
-        let mut output = device.zeros(self.particles() * rows * 2 * self.state_dim());
-        let mut losses = device.zeros(self.particles());
-        self.ensemble.infer(device, Input::Shared(x), rows, &mut output);
+        let (folds, members) = (self.report.folds, self.ensemble.shape.members);
+        let rows = y.len() / (folds * self.state_dim());
+        let mut output = device.zeros(members * rows * 2 * self.state_dim());
+        let mut losses = device.zeros(members);
+        self.ensemble.infer(device, Input::Grouped(x, folds), rows, &mut output);
         device.gaussian_nll(&self.head, &output, y, None, &mut losses);
         device.download(&losses)
     }
@@ -158,6 +166,24 @@ impl Bnn {
         let (x, y) = self.frame.standardized(data, rows);
         (device.adopt(x), device.adopt(y))
     }
+}
+
+/// The training rows of all folds one after the other, as many of each: those of shorter folds begin again.
+fn training_rows(split: &Split) -> Vec<u32> {
+    let longest = split.folds.iter().map(|fold| fold.train.len()).max().unwrap_or(0);
+    let rows = |fold: &Fold| fold.train.iter().cycle().take(longest).copied().collect::<Vec<u32>>();
+    split.folds.iter().flat_map(rows).collect()
+}
+
+/// Some validation rows of all folds, as many of each.
+fn validation_rows(split: &Split) -> Vec<u32> {
+    let fewest = split.folds.iter().map(|fold| fold.validation.len()).min().unwrap_or(0);
+    let few = fewest.min(VALIDATION_ROWS);
+    let rows = |fold: &Fold| {
+        let stride = fold.validation.len() / few;
+        fold.validation.iter().step_by(stride).take(few).copied().collect::<Vec<u32>>()
+    };
+    split.folds.iter().flat_map(rows).collect()
 }
 
 /// What the next training steps build on, by name.

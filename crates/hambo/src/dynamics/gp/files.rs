@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The layout of `model.json`.
-pub(crate) const SCHEMA: &str = "hambo/gp/2";
+pub(crate) const SCHEMA: &str = "hambo/gp/3";
 const INPUTS: &str = "inputs";
 const OUTPUTS: &str = "targets";
 
@@ -26,6 +26,7 @@ struct Description {
     action_dim: usize,
     inputs: Standardizer,
     targets: Standardizer,
+    range: Vec<Option<[f32; 2]>>,
     hyperparameters: Vec<Hyperparameters>,
     learned_on: Option<usize>,
     held_out: Split,
@@ -41,6 +42,7 @@ impl Gp {
             action_dim: self.frame.action_dim,
             inputs: self.frame.inputs.clone(),
             targets: self.frame.targets.clone(),
+            range: self.frame.range.clone(),
             hyperparameters: self.report.hyperparameters.clone(),
             learned_on: self.report.learned_on,
             held_out: self.held_out.clone(),
@@ -54,14 +56,15 @@ impl Gp {
 
     /// Reads what was saved. The files are not trusted: every size is checked against the others.
     pub fn load(folder: &Path) -> Result<Self> {
-        let (path, d) = read_description::<Description>(folder, SCHEMA)?;
+        let (path, d, weights) = read_description::<Description>(folder, SCHEMA)?;
         let named = |e: Error| Error::file(&path, e.to_string());
         d.config.validate().map_err(named)?;
-        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, d.inputs, d.targets)
+        let units = [d.inputs, d.targets];
+        let frame = Frame::restore(d.layout, d.action_dim, d.config.target, units, d.range)
             .map_err(named)?;
         check_held_out(&path, &d.held_out, d.data_rows)?;
-        let held_out_rows = d.held_out.validation.len() + d.held_out.calibration.len();
-        let (tensor_path, bytes) = read_tensors(folder)?;
+        let held_out_rows = d.held_out.held_out().len();
+        let (tensor_path, bytes) = read_tensors(folder, &weights)?;
         let x = read_tensor(&tensor_path, &bytes, INPUTS, frame.input_dim())?;
         let y = read_tensor(&tensor_path, &bytes, OUTPUTS, frame.state_dim())?;
         let rows = x.len() / frame.input_dim();

@@ -17,7 +17,7 @@ pub use posterior::Posterior;
 pub use subset::farthest_first;
 
 use super::frame::{Frame, Target, check_target};
-use crate::data::{Split, Transitions, check_holdout};
+use crate::data::{Fold, Split, Transitions, check_holdout};
 use crate::run::Run;
 use crate::{Error, Result};
 use hambo_engine::backend::Gaussian;
@@ -81,14 +81,16 @@ impl Default for GpConfig {
     }
 }
 
+/// Starts of the search for hyper-parameters, at the most.
+const MOST_STARTS: usize = 1000;
+/// Rows that they are learned on, at the most: the square of them is computed with, in several copies.
+const MOST_LIKELIHOOD_ROWS: usize = 10_000;
+
 impl GpConfig {
     /// Checks every setting against its range.
     pub fn validate(&self) -> Result<()> {
-        for (name, value) in [("starts", self.starts), ("likelihood_rows", self.likelihood_rows)] {
-            if value == 0 {
-                return Err(Error::setting(name, value, "at least 1"));
-            }
-        }
+        Error::check_count("starts", self.starts, MOST_STARTS)?;
+        Error::check_count("likelihood_rows", self.likelihood_rows, MOST_LIKELIHOOD_ROWS)?;
         if self.subset == Some(0) {
             return Err(Error::setting("subset", 0, "at least 1 row"));
         }
@@ -173,8 +175,13 @@ impl Gp {
     ) -> Result<Self> {
         config.validate()?;
         let held_out = hold_out(data, config.holdout, stream.child("split"))?;
-        let mut frame =
-            Frame::fit(data, &held_out.train, config.target, &config.angles, config.reward)?;
+        let mut frame = Frame::fit(
+            data,
+            &held_out.folds[0].train,
+            config.target,
+            &config.angles,
+            config.reward,
+        )?;
         if !config.standardize {
             for units in [&mut frame.inputs, &mut frame.targets] {
                 units.mean.fill(0.0);
@@ -182,8 +189,9 @@ impl Gp {
             }
         }
         let (width, ds) = (frame.input_dim(), frame.state_dim());
-        let (mut x, mut y) = frame.standardized(data, &held_out.train);
-        let rows = held_out.train.len();
+        let train = &held_out.folds[0].train;
+        let (mut x, mut y) = frame.standardized(data, train);
+        let rows = train.len();
         let subset = config.subset.filter(|&most| most < rows);
         let sets = if config.shared { 1 } else { ds };
         check_memory(subset.unwrap_or(rows), sets, config.memory_gib)?;
@@ -202,7 +210,7 @@ impl Gp {
             }
             given => (given.to_vec(), None),
         };
-        let held_out = Split { train: Vec::new(), ..held_out };
+        let held_out = held_out.without_training();
         Gp::new(config.clone(), frame, hyperparameters, learned_on, [x, y], held_out, data.len())
     }
 
@@ -257,7 +265,7 @@ impl Gp {
                 jitter: posteriors.iter().map(|p| p.jitter).fold(0.0, f64::max),
                 rows,
                 data_rows,
-                subset: rows + held_out.validation.len() + held_out.calibration.len() < data_rows,
+                subset: rows + held_out.held_out().len() < data_rows,
                 constant_targets: (0..ds).filter(constant).collect(),
                 hyperparameters,
             },
@@ -287,11 +295,14 @@ impl Gp {
 fn hold_out(data: &Transitions, share: f64, stream: Stream) -> Result<Split> {
     if share == 0.0 || data.len() < ENOUGH_TO_HOLD_OUT {
         let train = (0..data.len() as u32).collect();
-        return Ok(Split { data_sha256: data.digest(), train, ..Split::default() });
+        let folds = vec![Fold { train, ..Fold::default() }];
+        return Ok(Split { data_sha256: data.digest(), folds, by_episode: false });
     }
     let mut split = Split::new(data, share, stream)?;
-    split.train.append(&mut split.validation);
-    split.train.sort_unstable();
+    for Fold { train, validation, .. } in &mut split.folds {
+        train.append(validation);
+        train.sort_unstable();
+    }
     Ok(split)
 }
 

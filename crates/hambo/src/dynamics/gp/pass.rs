@@ -28,12 +28,12 @@ impl Dynamics for Gp {
         &self.head
     }
     fn infer(&self, device: &Device, input: Input<'_>, rows: usize, output: &mut Buffer) {
-        let (Input::Shared(x) | Input::PerMember(x)) = input;
+        let (x, batches) = input.batches(SIDES.len());
         let x = wide(&device.download_or_nan(x));
         let moments =
             device.run(|| self.posteriors.iter().map(|p| p.predict(&x)).collect::<Vec<_>>());
         // Rows of a member's own lie after those of the member before it.
-        let own = if matches!(input, Input::PerMember(_)) { rows } else { 0 };
+        let own = if batches > 1 { rows } else { 0 };
         *output = device.adopt(self.outputs(&moments, rows, own));
     }
     fn pass<'a>(&'a self, device: &Device, rows: usize) -> Option<Box<dyn Pass + 'a>> {

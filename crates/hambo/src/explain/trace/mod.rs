@@ -164,8 +164,9 @@ pub(crate) fn trace(
     followed: &Followed<'_>,
 ) -> Result<Trace> {
     let observed = model.layout().observed;
-    let starts = &followed.starts[..followed.starts.len().min(FOLLOWED * observed)];
-    let rows = starts.len() / observed;
+    let rows = FOLLOWED.min(followed.starts.len() / observed);
+    let rows = rows - rows % model.folds();
+    let starts = &followed.starts[..rows * observed];
     let horizon = setting.horizon;
     let world = World::new(device, model, setting);
     let run = |propagation: Propagation<'_>, until: usize| -> Result<Vec<f32>> {
@@ -221,7 +222,7 @@ pub(crate) fn trace(
     let loss_alone = match followed.continuous {
         Some(adversary) => device.run(|| {
             let alone = |&dimension: &usize| {
-                let mut limited = adversary.restart(device, 0);
+                let mut limited = adversary.within(device, &adversary.set);
                 let others =
                     limited.set.reach.iter_mut().enumerate().filter(|(d, _)| *d != dimension);
                 others.for_each(|(_, reach)| *reach = 0.0);
@@ -296,7 +297,7 @@ fn usual_uncertainty(
     data: &Transitions,
     model: &dyn Dynamics,
 ) -> Result<Vec<f64>> {
-    let held_out = &model.held_out().calibration;
+    let held_out = model.held_out().held_out();
     let rows: Vec<usize> = if !held_out.is_empty() {
         held_out.iter().map(|&row| row as usize).collect()
     } else {

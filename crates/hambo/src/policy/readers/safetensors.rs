@@ -14,6 +14,7 @@
 //! | `action_low`, `action_high` | a JSON list each, one number per action; with `none` both may be missing |
 //! | `observation_mean`, `observation_var` | optional: a JSON list each |
 //! | `observation_epsilon`, `observation_clip` | with these: (s − mean) / √(var + epsilon), clipped to ± clip; 0 and no limit by default |
+//! | `sha256` | optional: the SHA-256 of the file with zeros in this place; a file that has another is damaged |
 //!
 //! In Python: `safetensors.torch.save_file(tensors, "policy.safetensors", metadata={…})`.
 
@@ -24,13 +25,13 @@ use crate::policy::mlp::Mlp;
 use crate::policy::normalizer::Normalizer;
 use crate::{Error, Result};
 use hambo_engine::backend::Activation;
-use hambo_engine::files::{with_sorted_header, write_together};
+use hambo_engine::files::{NO_SEAL, Seal, seal, with_sorted_header, write_together};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::path::Path;
 
 const FORMAT: &str = "hambo-policy/1";
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "format",
     "activation",
     "squash",
@@ -41,6 +42,7 @@ const KEYS: [&str; 10] = [
     "observation_var",
     "observation_epsilon",
     "observation_clip",
+    "sha256",
 ];
 
 type Header = HashMap<String, String>;
@@ -74,6 +76,9 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
         other => return Err(format!("`activation` is {other:?}: expected relu, tanh or linear")),
     };
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    if Seal::of(bytes) == Seal::Broken {
+        return Err("damaged: its bytes do not have the SHA-256 in its header".to_owned());
+    }
     let layers = layers(&tensors)?;
     let outputs = layers.last().map_or(0, |l| l.outputs);
     let output = match header.get("squash").map(String::as_str) {
@@ -194,6 +199,7 @@ pub(in crate::policy) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
         Activation::Tanh => "tanh",
     };
     put("activation", hidden.to_owned());
+    put("sha256", NO_SEAL.to_owned());
     match mlp.output {
         Output::Clip => put("squash", "none".to_owned()),
         Output::Tanh { limit } => {
@@ -259,5 +265,5 @@ pub(in crate::policy) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
     let file = views
         .and_then(|views| safetensors::serialize(views, Some(header)))
         .map_err(|e: safetensors::SafeTensorError| Error::file(path, e.to_string()))?;
-    write_together(&[(path.to_owned(), with_sorted_header(file))])
+    write_together(&[(path.to_owned(), seal(with_sorted_header(file)))])
 }

@@ -11,7 +11,7 @@ use crate::report::verdict::{Verdict, bound_text};
 pub(super) fn verdict(answer: &Answer) -> String {
     let method = answer.first().map_or("?", |first| first.method.name());
     let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
-    let class = answer.verdict.map_or("open", Verdict::name);
+    let class = answer.verdict.map_or("open", Verdict::class);
     let lead = [bound_in_words(answer, method), threshold(answer), truth(answer)].concat();
     let tiles = tiles(answer, method);
     format!(
@@ -25,7 +25,7 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
     let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
     let horizon = answer.setup.horizon;
     let steps = if horizon == 1 { "step" } else { "steps" };
-    let confidence = percent(1.0 - answer.delta_each);
+    let confidence = answer.standing();
     let bound = answer.bound_text();
     match (answer.is_conservative(), answer.finite_bound().is_none()) {
         (false, _) => format!(
@@ -45,7 +45,7 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
         (true, false) => format!(
             "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
              <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
-             (confidence {confidence}, under the assumptions <a href=\"#trust\">below</a>).</p>"
+             ({confidence}, under the assumptions <a href=\"#trust\">below</a>).</p>"
         ),
     }
 }
@@ -58,9 +58,7 @@ fn threshold(answer: &Answer) -> String {
     let reached = answer.finite_bound().is_some_and(|bound| bound >= threshold);
     let told = match (answer.meets(threshold), reached) {
         (true, _) => "The bound reaches",
-        (false, true) => {
-            "The search for the adversary had not converged: nothing shows that the bound reaches"
-        }
+        (false, true) => "There is not enough evidence to say that the bound reaches",
         (false, false) => "The bound does not reach",
     };
     format!("<p>{told} the <b>{}</b> that was asked for.</p>", number(threshold))
@@ -88,12 +86,8 @@ fn truth(answer: &Answer) -> String {
 fn tiles(answer: &Answer, method: &str) -> String {
     let mut tiles = String::new();
     if answer.is_conservative() {
-        let confidence = percent(1.0 - answer.delta_each);
-        tiles += &tile(
-            "lower bound",
-            &answer.bound_text(),
-            &format!("{method}, confidence {confidence}"),
-        );
+        let confidence = answer.standing();
+        tiles += &tile("lower bound", &answer.bound_text(), &format!("{method}, {confidence}"));
     }
     if let Some(neutral) = answer.estimates.iter().find(|e| !e.method.is_conservative()) {
         let below = format!("{}, nothing assumed unkind", neutral.method.name());

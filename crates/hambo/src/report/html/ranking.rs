@@ -46,7 +46,7 @@ pub(super) fn policies(ranking: &Ranking) -> String {
         "<header class=\"verdict {}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {} policies on {}</p>\n\
          <h1 id=\"headline\">{}</h1>\n<p>All bounds together hold with a confidence of {all}, each with {each}, under the \
          assumptions of docs/guarantees.md.</p></header>\n",
-        ranking.verdict.map_or("open", Verdict::name),
+        ranking.verdict.map_or("open", Verdict::class),
         policies.len(),
         escape(&setup.task),
         escape(&ranking.headline())
@@ -64,6 +64,7 @@ fn verdict_word(verdict: Option<Verdict>) -> &'static str {
     match verdict {
         Some(Verdict::Meets) => "meets the threshold",
         Some(Verdict::Fails) => "fails the threshold",
+        Some(Verdict::NotEnoughEvidence) => "has too little evidence",
         None => "",
     }
 }

@@ -67,13 +67,15 @@ fn size(set: &SetReport) -> String {
     let beta =
         set.beta.and_then(finite).map_or(String::new(), |beta| format!(", β = {}", brief(beta)));
     let measured = set.trajectory.as_ref().map_or(String::new(), |t| {
+        let level = t.level.map_or(String::new(), |level| format!(", at a level of {}", percent(level)));
+        let neutral = t.tried.last().map_or(String::new(), |last| {
+            let (mean, upper) = (number(last.mean), number(last.upper));
+            format!(" Without an adversary the model overstates them by {mean}, at most by {upper}.")
+        });
         format!(
-            " On {} windows (segments of {} steps) of {} held-out episodes its worst shifts take at least what the model \
-             overstates, at a level of {}.",
-            t.windows,
-            t.segment_length,
-            t.episodes,
-            percent(t.level)
+            " Evidence: <b>{}</b>. {} of {} held-out episodes are near the policy; they were replayed in models that had \
+             not seen them, with the policy in the loop{level}.{neutral}",
+            t.evidence, t.near, t.episodes
         )
     });
     format!(
