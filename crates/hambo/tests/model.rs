@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Folder, fit, linear_model, small, transitions, write_description};
-use hambo::data::{Split, Transitions};
+use hambo::data::{Columns, Fold, Split, Transitions};
 use hambo::dynamics::{Bnn, BnnConfig, Dynamics, Target};
 use hambo::run::{Observer, Run};
 use hambo_engine::backend::{Device, Input, SteinKernel};
@@ -280,4 +280,84 @@ fn damaged_model_files_are_errors() {
         let error = load().expect_err(&format!("{pointer} = {value} is read")).to_string();
         assert!(error.contains(part), "{pointer} = {value}: {error}");
     }
+}
+
+/// Rows of two kinds, on which s' − s is +1 or −1, and a model for each: what is held out of one trains the other.
+fn two_kinds() -> (Transitions, Split) {
+    let n = 400;
+    let data = transitions::<1, 1>(n, |s, _, _| s);
+    let mut columns = Columns {
+        state_dim: 1,
+        action_dim: 1,
+        states: data.states().to_vec(),
+        actions: data.actions().to_vec(),
+        rewards: vec![0.0; n],
+        next_states: data.states().to_vec(),
+        terminals: vec![false; n],
+        timeouts: vec![false; n],
+        episode_starts: vec![0],
+    };
+    let kind = |row: usize| if row % 2 == 0 { 1.0 } else { -1.0 };
+    columns.next_states.iter_mut().enumerate().for_each(|(row, s)| *s += kind(row));
+    let rows = |kind: u32, from: u32| (from..n as u32).filter(move |row| row % 2 == kind);
+    let fold = |kind: u32| Fold {
+        train: rows(kind, 100).collect(),
+        validation: rows(kind, 0).take(30).collect(),
+        held_out: rows(1 - kind, 0).take(40 + kind as usize).collect(), // not as many of both
+    };
+    let data = Transitions::new(columns).unwrap();
+    let split =
+        Split { data_sha256: data.digest(), folds: vec![fold(0), fold(1)], by_episode: true };
+    (data, split)
+}
+
+#[test]
+fn every_fold_learns_from_its_own_rows_and_answers_for_its_own_part() {
+    let device = Device::cpu(Some(2)).unwrap();
+    let (data, split) = two_kinds();
+    for own_minibatches in [true, false] {
+        let config = BnnConfig { own_minibatches, ..small(3, 400) };
+        let model =
+            Bnn::fit(&device, &data, &split, &config, Stream::new(1), &Run::default()).unwrap();
+        assert_eq!((model.folds(), model.members(), model.particles()), (2, 3, 3));
+        assert!(model.report().validation_nll.iter().all(|nll| *nll < 0.0), "{:?}", model.report());
+        // The first half of the rows is of the first fold, whatever the particle.
+        let (x, _) = model_inputs(&model, &data, 50);
+        let [mean, ..] = model.moments(&device, &device.adopt(x.repeat(2)), 100).unwrap();
+        let unit =
+            |row: usize| mean[row] * model.frame().targets.std[0] + model.frame().targets.mean[0];
+        assert!((0..50).all(|row| (unit(row) - 1.0).abs() < 0.1), "{mean:?}");
+        assert!((50..100).all(|row| (unit(row) + 1.0).abs() < 0.1), "{mean:?}");
+        // Held-out rows are those of the other kind: each fold is off by 2, and knows nothing of it.
+        let folds: Vec<&[u32]> = model.held_out().folds.iter().map(|f| &f.held_out[..]).collect();
+        let residuals = model.standardized_residuals(&device, &data, &folds).unwrap();
+        assert_eq!(residuals[0].len(), 81);
+        assert!(residuals[0][..40].iter().all(|z| *z < -5.0), "{residuals:?}");
+        assert!(residuals[0][40..].iter().all(|z| *z > 5.0), "{residuals:?}");
+        // Saved and read again it is the same.
+        let folder = Folder::new(&format!("folds-{own_minibatches}"));
+        model.save(&device, &folder.0).unwrap();
+        let again = Bnn::load(&device, &folder.0).unwrap();
+        let [mean_again, ..] = again.moments(&device, &device.adopt(x.repeat(2)), 100).unwrap();
+        assert_eq!(mean, mean_again);
+        // A description whose rows lie beyond the data is refused before they are looked up.
+        let path = folder.0.join("model.json");
+        let mut json: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        json["held_out"]["folds"][1]["held_out"][0] = (data.len() as u32 + 1).into();
+        write_description(&folder.0, json);
+        let refused = match Bnn::load(&device, &folder.0) {
+            Err(error) => error.to_string(),
+            Ok(model) => model.check_data(&data).unwrap_err().to_string(),
+        };
+        assert!(refused.contains("held-out rows beyond"), "{refused}");
+    }
+}
+
+/// The first rows as the model sees them.
+fn model_inputs(model: &Bnn, data: &Transitions, rows: usize) -> (Vec<f32>, usize) {
+    let units = &model.frame().inputs;
+    let row = |i: usize| [data.state(i)[0], data.action(i)[0]];
+    let unit = |(c, x): (usize, f32)| (x - units.mean[c]) / units.std[c];
+    ((0..rows).flat_map(|i| row(i).into_iter().enumerate().map(unit)).collect(), rows)
 }

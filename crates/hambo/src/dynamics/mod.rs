@@ -113,7 +113,15 @@ pub trait Dynamics: std::fmt::Debug + Sync {
                 &given[..12]
             )));
         }
-        Ok(())
+        let folds = self.held_out().folds.iter();
+        let mut rows = folds.flat_map(|fold| fold.validation.iter().chain(&fold.held_out));
+        match rows.any(|&row| row as usize >= data.len()) {
+            true => Err(Error::Mismatch(format!(
+                "the model has held-out rows beyond the {} rows of its data: its description is damaged, so fit a new one",
+                data.len()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Moments of the next state at given states, as the data have them, and actions, on the host; with several folds
