@@ -62,7 +62,7 @@ pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value
     let config = BnnConfig {
         folds: 1,
         activation: Some(Activation::Relu),
-        steps: work.steps,
+        steps: Some(work.steps),
         patience: work.steps,
         variance_weight: Some(0.0),
         ..BnnConfig::default()

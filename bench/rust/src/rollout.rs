@@ -27,7 +27,7 @@ pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn
     let config = BnnConfig {
         folds: 1,
         activation: Some(Activation::Relu),
-        steps: 400,
+        steps: Some(400),
         variance_weight: Some(0.0),
         ..Default::default()
     };

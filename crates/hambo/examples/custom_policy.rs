@@ -28,7 +28,7 @@ fn main() -> hambo::Result<()> {
         rollouts: 500,
         model: ModelConfig::Bnn(BnnConfig {
             hidden: vec![64, 64],
-            steps: 1500,
+            steps: Some(1500),
             ..Default::default()
         }),
         ..Default::default()

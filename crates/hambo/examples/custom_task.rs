@@ -33,7 +33,7 @@ fn main() -> hambo::Result<()> {
         rollouts: 1000,
         model: ModelConfig::Bnn(BnnConfig {
             hidden: vec![64, 64],
-            steps: 1500,
+            steps: Some(1500),
             ..Default::default()
         }),
         ..Default::default()

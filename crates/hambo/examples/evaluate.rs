@@ -22,7 +22,7 @@ fn main() -> hambo::Result<()> {
         rollouts: 1000,
         model: ModelConfig::Bnn(BnnConfig {
             hidden: vec![64, 64],
-            steps: 2000,
+            steps: Some(2000),
             ..Default::default()
         }),
         ..Default::default()

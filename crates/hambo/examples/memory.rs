@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = BnnConfig {
         folds: 1,
         activation: Some(Activation::Relu),
-        steps: 20,
+        steps: Some(20),
         check_every: 10,
         ..Default::default()
     };

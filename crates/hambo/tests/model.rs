@@ -137,7 +137,7 @@ fn training_stops_early_and_keeps_each_particle_at_its_best() {
     let config = BnnConfig {
         learning_rate: 0.05,
         decay: false,
-        steps: 5000,
+        steps: Some(5000),
         check_every: 7,
         patience: 70,
         ..small(4, 0)
@@ -161,7 +161,7 @@ fn training_stops_early_and_keeps_each_particle_at_its_best() {
     // The rate does not depend on the steps to come, so shorter runs are prefixes: the best of all of them
     // is what the long run kept.
     let shorter = |steps| {
-        let config = BnnConfig { steps, ..config.clone() };
+        let config = BnnConfig { steps: Some(steps), ..config.clone() };
         let model =
             Bnn::fit(&device, &data, &split, &config, Stream::new(2), &Run::default()).unwrap();
         (device.download(&model.ensemble().params).unwrap(), model.report().validation_nll.clone())
@@ -171,7 +171,7 @@ fn training_stops_early_and_keeps_each_particle_at_its_best() {
     assert_eq!(params, device.download(&model.ensemble().params).unwrap());
     assert_ne!(shorter(report.steps - 77).1, report.validation_nll, "something did just before");
 
-    let patient = BnnConfig { steps: 21, ..config };
+    let patient = BnnConfig { steps: Some(21), ..config };
     let model =
         Bnn::fit(&device, &data, &split, &patient, Stream::new(2), &Run::default()).unwrap();
     assert!(!model.report().stopped_early && model.report().steps == 21);

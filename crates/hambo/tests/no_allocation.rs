@@ -85,7 +85,7 @@ fn steps_do_not_allocate() {
             ..small(3, 1)
         };
         let allocations = allocations_of_steps(|steps| {
-            fit(&device, &data, &BnnConfig { steps, ..base.clone() });
+            fit(&device, &data, &BnnConfig { steps: Some(steps), ..base.clone() });
         });
         assert_eq!(allocations, 0, "100 training steps with {kernel:?}");
     }

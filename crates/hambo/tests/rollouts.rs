@@ -228,9 +228,9 @@ fn dainf_does_not_lose_a_particle_that_diverged() {
         Returns { values: values.to_vec(), diverged: all.clone(), left: all.clone(), far: all }
     };
     let budget = Budget::new(0.05).unwrap();
-    let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, budget);
+    let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, (budget, 0.0));
     assert_eq!((e.value, e.lower_bound), (f64::NEG_INFINITY, Some(f64::NEG_INFINITY)));
-    let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, budget);
+    let e = dainf(&returns(&[1.0, 2.0, f32::MIN, 0.0, 3.0, 4.0]), 3, (budget, 0.0));
     assert!(e.value < -1e38 && e.lower_bound.unwrap() < e.value && e.std_error.is_finite());
 }
 

@@ -141,10 +141,10 @@ pub struct Evaluate {
     /// If returns have no gradient because they change in steps, sac is used whatever you choose.
     #[arg(long, value_enum, help_heading = "Method")]
     pub adversary: Option<Adversary>,
-    /// Number of trajectories simulated with the model for each estimate, 100 to 10,000,000
-    #[arg(long, value_name = "L", default_value_t = 10_000, help_heading = "Method")]
+    /// Number of trajectories simulated with the model for each estimate, 100 to 10,000,000 [default: 10,000, on a GPU 100,000]
+    #[arg(long, value_name = "L", help_heading = "Method")]
     #[arg(allow_negative_numbers = true)]
-    pub rollouts: usize,
+    pub rollouts: Option<usize>,
     /// Amount of computation
     ///
     /// quick: 8,000 training steps for the model, 3 to 10 short rounds of DQN for da1. paper: 30,000 training steps,

@@ -44,7 +44,7 @@ pub fn run(arguments: &Demo) -> Outcome {
     let logs = Logs::from(collect(&device, &env, &[behavior], &collection, &bars)?);
 
     let networks = BnnConfig {
-        steps: STEPS,
+        steps: Some(STEPS),
         target: TARGET,
         activation: Some(Activation::Relu),
         variance_weight: Some(0.0),

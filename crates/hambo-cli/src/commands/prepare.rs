@@ -40,7 +40,7 @@ pub type Inputs = (Logs, ResolvedTask);
 impl<'a> Prepared<'a> {
     /// Reads and checks it.
     pub fn new(arguments: &'a Evaluate, explain: bool) -> Result<(Self, Inputs)> {
-        let config = config(arguments, explain)?;
+        let mut config = config(arguments, explain)?;
         config.validate()?;
         let spec = task_spec(arguments)?;
         if spec.constraints.iter().any(|c| c.threshold.is_some()) {
@@ -57,6 +57,9 @@ impl<'a> Prepared<'a> {
             ModelConfig::Bnn(_) => device(&arguments.machine)?,
             ModelConfig::Gp(_) => host_device(&arguments.machine)?,
         };
+        if arguments.rollouts.is_none() && !device.is_host() {
+            config.rollouts = ROLLOUTS_ON_GPU;
+        }
         if let (ModelConfig::Bnn(config), None) = (&config.model, &arguments.fitted) {
             config.announce(&device);
         }
@@ -116,6 +119,10 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Trajectories of an estimate; on a GPU so many that their noise is hardly a part of the answer.
+const ROLLOUTS: usize = 10_000;
+const ROLLOUTS_ON_GPU: usize = 100_000;
+
 fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
     Ok(EvaluationConfig {
         horizon: arguments.horizon,
@@ -123,7 +130,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
         methods: arguments.method.as_deref().map_or(Ok(Vec::new()), Method::parse_list)?,
         delta: arguments.delta,
         threshold: arguments.threshold,
-        rollouts: arguments.rollouts,
+        rollouts: arguments.rollouts.unwrap_or(ROLLOUTS),
         seed: arguments.seed,
         model: model_config(arguments)?,
         beta: Beta::parse(&arguments.beta, arguments.gp.norm_bound)?,

@@ -31,7 +31,7 @@ pub(crate) fn search_members(
             SearchReport::restore(arrays)
         })?,
         None => {
-            let neutral = search.measure_neutral(Propagation::DrawEveryStep)?;
+            let (neutral, _) = search.measure_neutral(Propagation::DrawEveryStep, 1)?;
             // Drawn particles are choices, too: where they leave the finite numbers, so does the worst choice.
             let lowest = if neutral.0.is_finite() { f64::INFINITY } else { f64::NEG_INFINITY };
             let mut report = SearchReport::new(neutral, lowest);

@@ -54,13 +54,19 @@ impl<'a> Search<'a> {
         Ok(returns.chunks_exact(returns.len() / groups).map(mean).collect())
     }
 
-    /// Mean return of trajectories without an adversary, and its standard error.
-    pub fn measure_neutral(&self, propagation: Propagation<'_>) -> Result<(f64, f64)> {
+    /// Mean return of trajectories without an adversary with its standard error, and that of each of so many groups.
+    pub fn measure_neutral(
+        &self,
+        propagation: Propagation<'_>,
+        groups: usize,
+    ) -> Result<((f64, f64), Vec<f64>)> {
         let returns = self.returns(propagation)?;
-        let (mean, n) = (mean(&returns), returns.len() as f64);
-        let squares = returns.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
+        let (all, n) = (mean(&returns), returns.len() as f64);
+        let squares = returns.iter().map(|&x| (f64::from(x) - all).powi(2)).sum::<f64>();
         let variance = if n > 1.0 { squares / (n - 1.0) } else { f64::INFINITY };
-        Ok((mean, if mean.is_finite() { (variance / n).sqrt() } else { f64::INFINITY }))
+        let std_error = if all.is_finite() { (variance / n).sqrt() } else { f64::INFINITY };
+        let each = returns.chunks_exact(returns.len() / groups).map(mean).collect();
+        Ok(((all, std_error), each))
     }
 
     fn returns(&self, propagation: Propagation<'_>) -> Result<Vec<f32>> {

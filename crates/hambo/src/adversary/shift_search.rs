@@ -50,9 +50,9 @@ pub(crate) fn search_shifts(
             SearchReport::restore(arrays)
         })?,
         None => {
-            let neutral = search.measure_neutral(Propagation::Shifted(&best))?;
+            let (neutral, each) = search.measure_neutral(Propagation::Shifted(&best), folds)?;
             let mut report = SearchReport::new(neutral, neutral.0);
-            report.lowest_of_folds = search.measure(Propagation::Shifted(&best), folds)?;
+            report.lowest_of_folds = each;
             report
         }
     };

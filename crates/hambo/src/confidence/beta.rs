@@ -11,11 +11,14 @@ use hambo_engine::backend::Device;
 use serde::Serialize;
 use std::str::FromStr;
 
+/// Held-out single steps that are looked at, at the most.
+const MOST_ROWS: usize = 100_000;
+
 /// How the size of the confidence set is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beta {
-    /// From held-out episodes that are replayed in the model with the policy in the loop, see [`Replay`]; 1 where the data
-    /// have none near the policy.
+    /// From held-out episodes that are replayed in the model with the policy in the loop, see [`Replay`]; where too few are
+    /// near the policy, a large set that covers single held-out steps, and 1 at the least.
     Trajectory,
     /// The normal quantile with a union bound over dimensions, as if errors were Gaussian.
     Gaussian,
@@ -142,15 +145,15 @@ pub struct SetReport {
     pub trajectory: Option<Replay>,
 }
 
-/// The set for a failure probability δ of the model; that of trajectories is the one that `replay` asked for.
+/// The set for a failure probability δ of the model; that of trajectories is [another's](replayed_set) work.
 pub(crate) fn confidence_set(
     device: &Device,
     model: &dyn Dynamics,
     data: &Transitions,
-    (beta, replay): (Beta, Option<Replay>),
+    beta: Beta,
     delta: f64,
 ) -> Result<(ConfidenceSet, SetReport)> {
-    let ratios = model.epistemic_residuals(device, data, &model.held_out().held_out_by_fold())?;
+    let ratios = residuals(device, model, data)?;
     let (rule, beta) = match beta {
         Beta::Fixed(beta) => (SetRule::Fixed, Some(beta)),
         Beta::Literal => (SetRule::Literal, None),
@@ -162,21 +165,56 @@ pub(crate) fn confidence_set(
             (SetRule::Theory, Some(theory::beta_of(model, norm_bound, delta)?))
         }
         Beta::Conformal => (SetRule::Conformal, None),
-        Beta::Trajectory => (SetRule::Trajectory, Some(replay.as_ref().map_or(1.0, |r| r.beta))),
+        Beta::Trajectory => (SetRule::Trajectory, Some(1.0)),
     };
     let set = match rule {
         SetRule::Literal => ConfidenceSet::literal(model),
         SetRule::Conformal => conformal(&ratios, model, delta)?,
         _ => ConfidenceSet::new(model, beta.unwrap_or(1.0))?,
     };
-    let n = ratios[0].len();
-    let inside = |i: usize| ratios.iter().zip(&set.reach).all(|(z, reach)| z[i].abs() <= *reach);
     let one_step_coverage = match rule {
         SetRule::Literal => f64::NAN,
-        _ => (0..n).filter(|&i| inside(i)).count() as f64 / n as f64,
+        _ => coverage(&set, &ratios),
     };
     let reach = set.reach.clone();
-    Ok((set, SetReport { rule, beta, reach, one_step_coverage, trajectory: replay }))
+    Ok((set, SetReport { rule, beta, reach, one_step_coverage, trajectory: None }))
+}
+
+/// The set that replaying held-out episodes asked for.
+pub(crate) fn replayed_set(
+    device: &Device,
+    model: &dyn Dynamics,
+    data: &Transitions,
+    replay: Replay,
+) -> Result<(ConfidenceSet, SetReport)> {
+    let set = ConfidenceSet::new(model, replay.beta)?;
+    let report = SetReport {
+        rule: SetRule::Trajectory,
+        beta: Some(replay.beta),
+        reach: set.reach.clone(),
+        one_step_coverage: coverage(&set, &residuals(device, model, data)?),
+        trajectory: Some(replay),
+    };
+    Ok((set, report))
+}
+
+/// (s' − μ) / σ_e on held-out single steps, `[state][rows]`.
+fn residuals(device: &Device, model: &dyn Dynamics, data: &Transitions) -> Result<Vec<Vec<f32>>> {
+    let folds = model.held_out().held_out_by_fold();
+    let most = (MOST_ROWS / folds.len().max(1)).max(1);
+    let some = |rows: &[u32]| -> Vec<u32> {
+        rows.iter().step_by(rows.len().div_ceil(most).max(1)).copied().collect()
+    };
+    let folds: Vec<Vec<u32>> = folds.into_iter().map(some).collect();
+    let folds: Vec<&[u32]> = folds.iter().map(Vec::as_slice).collect();
+    model.epistemic_residuals(device, data, &folds)
+}
+
+/// Share of single steps that lie within the set in every dimension.
+fn coverage(set: &ConfidenceSet, ratios: &[Vec<f32>]) -> f64 {
+    let n = ratios[0].len();
+    let inside = |i: usize| ratios.iter().zip(&set.reach).all(|(z, reach)| z[i].abs() <= *reach);
+    (0..n).filter(|&i| inside(i)).count() as f64 / n as f64
 }
 
 /// The set where nothing supports a smaller one: per dimension as large as single held-out steps ask for, and at least the
@@ -190,7 +228,7 @@ pub(crate) fn large_set(
 ) -> Result<(ConfidenceSet, SetReport)> {
     let some = !model.held_out().held_out().is_empty();
     let rule = if some { Beta::Conformal } else { Beta::Gaussian };
-    let (mut set, report) = confidence_set(device, model, data, (rule, None), delta)?;
+    let (mut set, report) = confidence_set(device, model, data, rule, delta)?;
     for (reach, least) in set.reach.iter_mut().zip(ConfidenceSet::new(model, 1.0)?.reach) {
         *reach = reach.max(least);
     }

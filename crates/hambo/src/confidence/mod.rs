@@ -6,7 +6,7 @@ mod set;
 pub mod theory;
 
 pub use beta::{Beta, SetReport, SetRule};
-pub(crate) use beta::{confidence_set, large_set};
+pub(crate) use beta::{confidence_set, large_set, replayed_set};
 pub(crate) use replay::replay;
 pub use replay::{Evidence, Overstated, Replay};
 pub use set::ConfidenceSet;

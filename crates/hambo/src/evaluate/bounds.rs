@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::warning::{self, Warning};
 use crate::adversary::{SearchReport, search_members, search_shifts};
 use crate::confidence::{
-    Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replay,
+    Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replayed_set, replay,
 };
 use crate::explain::reliability::{Distributions, Reliability, reliability};
 use crate::explain::trace::{Followed, Trace, trace};
@@ -82,13 +82,7 @@ pub(super) fn bound(
     let stream = Stream::new(config.seed).child("rollouts");
     let rollouts = config.rollouts.next_multiple_of(model.folds());
     let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
-    let setting = Setting {
-        task,
-        policy,
-        horizon: config.horizon,
-        discount: config.discount,
-        worst_reward: task.lowest_reward(data)?,
-    };
+    let setting = problem.setting(task, policy)?;
     let roll = |name: &str, propagation: Propagation<'_>| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
@@ -123,7 +117,7 @@ pub(super) fn bound(
                     worst_shifts(problem, reward, &World::new(device, model, setting), run)
                 })?;
                 let returns = roll("ca", Propagation::Shifted(&adversary))?;
-                let estimate = adversarial(method, &returns, budget, &report);
+                let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
                 let estimate = estimate.shown_by(set.trajectory.as_ref());
                 (bounds.set, bounds.search) = (Some(set), Some(report));
                 explanation.keep(method, &returns, Some(Adversary::Shift(adversary)));
@@ -138,13 +132,13 @@ pub(super) fn bound(
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
                 let returns = roll("da1", Propagation::Chosen(greedy))?;
-                let estimate = adversarial(method, &returns, budget, &report);
+                let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
                 bounds.search_members = Some(report);
                 explanation.keep(method, &returns, Some(Adversary::Member(adversary)));
                 estimate
             }
             Method::DaInf => {
-                let estimate = dainf(&each()?, members, budget);
+                let estimate = dainf(&each()?, members, (budget, setting.floor()));
                 let worst = estimate
                     .particles
                     .iter()
@@ -192,7 +186,7 @@ fn worst_shifts(
     };
     let delta = budget.model();
     if config.beta != Beta::Trajectory {
-        let (set, report) = confidence_set(device, model, data, (config.beta, None), delta)?;
+        let (set, report) = confidence_set(device, model, data, config.beta, delta)?;
         return Ok((report, search(&set, None, &name)?));
     }
     let largest = least_beta.max(LARGEST_BETA);
@@ -208,7 +202,7 @@ fn worst_shifts(
         return Ok((report, search(&set, Some(&found.0), &name)?));
     }
     shown.beta = shown.beta.max(least_beta);
-    let (set, report) = confidence_set(device, model, data, (config.beta, Some(shown)), delta)?;
+    let (set, report) = replayed_set(device, model, data, shown)?;
     let found = match report.beta == Some(largest) {
         true => found,
         false => search(&set, Some(&found.0), &name)?,

@@ -25,10 +25,10 @@ impl Effort {
     pub fn networks(self) -> BnnConfig {
         let standard = BnnConfig::default();
         match self {
-            Effort::Quick => BnnConfig { folds: 3, steps: 1_500, patience: 1_500, ..standard },
+            Effort::Quick => BnnConfig { folds: 3, steps: Some(1_500), patience: 1_500, ..standard },
             Effort::Standard => standard,
             Effort::Best => {
-                BnnConfig { folds: 10, steps: 30_000, patience: 30_000, batch: 512, ..standard }
+                BnnConfig { folds: 10, steps: Some(30_000), patience: 30_000, batch: 512, ..standard }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use crate::adversary::SearchReport;
 use crate::confidence::{Evidence, Replay};
 use crate::rollout::Returns;
-use crate::stats::{Mean, empirical_quantile, normal_quantile};
+use crate::stats::{Mean, empirical_quantile};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -195,17 +195,16 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
 
 /// HAMBO-CA, HAMBO-DA1: J̃ = Ĵ under the adversary that was found, measured on fresh trajectories.
 ///
-/// The margin is one-sided at the budget's part for it. Where the search found trajectories that leave the finite numbers
+/// The margin is one-sided at the budget's part for it, and no return is below `floor`. Where the search found trajectories that leave the finite numbers
 /// there is no bound (−∞), even if none of the fresh ones does.
 pub fn adversarial(
     method: Method,
     returns: &Returns,
-    budget: Budget,
+    (budget, floor): (Budget, f64),
     search: &SearchReport,
 ) -> Estimate {
     let estimate = neutral(method, returns);
-    let z = normal_quantile(1.0 - budget.monte_carlo(1));
-    let bound = estimate.value - z * estimate.std_error;
+    let bound = mean_return(returns).lower_limit(returns.values.len(), floor, budget.monte_carlo(1));
     Estimate {
         lower_bound: Some(if search.lowest.is_finite() { bound } else { f64::NEG_INFINITY }),
         evidence: Some(Evidence::Unsupported),
@@ -218,10 +217,10 @@ pub fn adversarial(
 ///
 /// The margin is one-sided at the budget's part for it, shared among all particles, since the minimum looks
 /// at each of them: the bound is the same rank of the particles' own lower bounds.
-pub fn dainf(each_member: &Returns, members: usize, budget: Budget) -> Estimate {
+pub fn dainf(each_member: &Returns, members: usize, (budget, floor): (Budget, f64)) -> Estimate {
     let means: Vec<Mean> =
         (0..members).map(|k| mean_return(&each_member.of_member(k, members))).collect();
-    let z = normal_quantile(1.0 - budget.monte_carlo(members));
+    let (rollouts, delta) = (each_member.values.len() / members, budget.monte_carlo(members));
     let rank = if members > QUANTILE_ABOVE { budget.total() } else { 0.0 };
     let lowest = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
@@ -234,7 +233,7 @@ pub fn dainf(each_member: &Returns, members: usize, budget: Budget) -> Estimate 
         method: Method::DaInf,
         value,
         std_error,
-        lower_bound: Some(lowest(means.iter().map(|m| m.value - z * m.std_error).collect())),
+        lower_bound: Some(lowest(means.iter().map(|m| m.lower_limit(rollouts, floor, delta)).collect())),
         subtracted: 0.0,
         evidence: Some(Evidence::Unsupported),
         enough_evidence: false,
@@ -242,7 +241,7 @@ pub fn dainf(each_member: &Returns, members: usize, budget: Budget) -> Estimate 
         diverged_rollouts: each_member.diverged_count(),
         left_rollouts: each_member.left_count(),
         far_rollouts: each_member.far_count(),
-        rollouts: each_member.values.len() / members,
+        rollouts,
         particles,
     }
 }
@@ -250,6 +249,7 @@ pub fn dainf(each_member: &Returns, members: usize, budget: Budget) -> Estimate 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::normal_quantile;
 
     fn returns(values: &[f32]) -> Returns {
         let none = vec![false; values.len()];
@@ -259,24 +259,24 @@ mod tests {
     #[test]
     fn dainf_is_not_above_any_particle() {
         let each = returns(&[1.0, 3.0, -5.0, 1.0, 0.0, 0.5]); // means 2, −2, 0.25
-        let e = dainf(&each, 3, Budget::new(0.05).unwrap());
+        let e = dainf(&each, 3, (Budget::new(0.05).unwrap(), 0.0));
         assert_eq!((e.value, e.particles.as_slice()), (-2.0, [2.0, -2.0, 0.25].as_slice()));
         assert_eq!(e.std_error, 3.0);
-        let z = normal_quantile(1.0 - 0.1 * 0.05 / 3.0);
-        assert!((e.lower_bound.unwrap() - (-2.0 - z * 3.0)).abs() < 1e-12);
+        let z = normal_quantile(1.0 - 0.5 * 0.1 * 0.05 / 3.0);
+        assert!((e.lower_bound.unwrap() - (-2.0 - z * 3.0)).abs() < 1e-12, "a floor above is none");
     }
 
     #[test]
     fn many_particles_give_the_delta_quantile() {
         let each = returns(&(0..40).flat_map(|k| [k as f32, k as f32]).collect::<Vec<_>>());
         assert_eq!(
-            dainf(&each, 40, Budget::new(0.05).unwrap()).value,
+            dainf(&each, 40, (Budget::new(0.05).unwrap(), 0.0)).value,
             1.0,
             "second smallest of 40 at δ = 0.05"
         );
         let each = returns(&(0..20).flat_map(|k| [k as f32, k as f32]).collect::<Vec<_>>());
         assert_eq!(
-            dainf(&each, 20, Budget::new(0.5).unwrap()).value,
+            dainf(&each, 20, (Budget::new(0.5).unwrap(), 0.0)).value,
             0.0,
             "the minimum up to 20 particles"
         );

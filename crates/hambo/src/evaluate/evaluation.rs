@@ -92,6 +92,17 @@ impl Problem<'_> {
         self.evaluate_within(Budget::new(self.config.delta)?, policy, run)
     }
 
+    /// What trajectories of a policy answer, for one of the rewards.
+    pub(super) fn setting<'b>(&'b self, task: &'b Task, policy: &'b Policy) -> Result<Setting<'b>> {
+        Ok(Setting {
+            task,
+            policy,
+            horizon: self.config.horizon,
+            discount: self.config.discount,
+            worst_reward: task.lowest_reward(self.data)?,
+        })
+    }
+
     /// The same with a budget of its own, as for one of several policies.
     pub(super) fn evaluate_within(
         &self,
@@ -102,17 +113,11 @@ impl Problem<'_> {
         let Problem { device, data, model, task, constraints, config } = *self;
         self.check(policy)?;
         let budget = budget.shared_by(1 + constraints.len());
-        let setting = Setting {
-            task,
-            policy,
-            horizon: config.horizon,
-            discount: config.discount,
-            worst_reward: task.lowest_reward(data)?,
-        };
+        let setting = self.setting(task, policy)?;
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;
         let support = support(device, data, model, setting, &starts, stream)?;
-        let leaves_data = support.most_outside() > ELSEWHERE;
+        let leaves_data = support.most_elsewhere() > ELSEWHERE;
         let own = Reward { task, index: 0, least_beta: 0.0, budget, leaves_data };
         let bounds = bound(self, &own, policy, config.explain, run)?;
 

@@ -36,7 +36,7 @@ use std::time::Instant;
 ///         logs.episode_starts.push(row);
 ///     }
 /// }
-/// let networks = BnnConfig { hidden: vec![16], steps: 200, ..Default::default() };
+/// let networks = BnnConfig { hidden: vec![16], steps: Some(200), ..Default::default() };
 /// let config = EvaluationConfig {
 ///     horizon: 3,
 ///     threshold: Some(-100.0),

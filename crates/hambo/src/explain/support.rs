@@ -36,6 +36,8 @@ pub struct SupportReport {
     pub distance: Vec<f64>,
     /// For each step the share of trajectories that are less known than 99 % of held-out data, by σ_e or distance.
     pub outside: Vec<f64>,
+    /// For each step the share that are so by σ_e and distance.
+    pub elsewhere: Vec<f64>,
     /// For each entry of the state the share of all looked-at states beyond its logged range.
     pub beyond_range: Vec<f64>,
     /// Mean of ‖σ_e(s, a)‖ over all that were looked at, in the units of the state.
@@ -78,6 +80,7 @@ pub(crate) fn support(
         uncertainty: Vec::new(),
         distance: Vec::new(),
         outside: Vec::new(),
+        elsewhere: Vec::new(),
         beyond_range: vec![0.0; observed],
         mean_deviation: 0.0,
     };
@@ -106,12 +109,16 @@ pub(crate) fn support(
             let (s, a) = (pick(&states, model.state_dim(), observed), pick(&actions, da, da));
             let (uncertainty, largest, norm) = usual.uncertainty_of(device, model, &s, &a)?;
             let distances = usual.distances(model, &s, &a);
-            let outside =
-                |i: &usize| largest[*i] > usual.uncertainty.1 || distances[*i] > usual.distance.1;
+            let outside = |i: usize| {
+                [largest[i] > usual.uncertainty.1, distances[i] > usual.distance.1]
+            };
+            let share = |of: &dyn Fn([bool; 2]) -> bool| {
+                let count = (0..running.len()).filter(|&i| of(outside(i))).count();
+                count as f64 / running.len() as f64
+            };
             report.steps.push(t);
-            report
-                .outside
-                .push((0..running.len()).filter(outside).count() as f64 / running.len() as f64);
+            report.outside.push(share(&|[less_known, far]| less_known || far));
+            report.elsewhere.push(share(&|[less_known, far]| less_known && far));
             report.uncertainty.push(uncertainty);
             report.distance.push(ratio(median(distances), usual.distance.0));
             seen += running.len() as f64;
@@ -132,9 +139,10 @@ pub(crate) fn support(
 }
 
 impl SupportReport {
-    /// The largest share, over steps, of states that are less known than 99 % of held-out data.
-    pub fn most_outside(&self) -> f64 {
-        self.outside.iter().copied().fold(0.0, f64::max)
+    /// The largest share, over steps, of states that are elsewhere than the data: less known than 99 % of held-out ones, and
+    /// further from all logged ones. (What the model knows little of may be well in the data, as contacts are.)
+    pub fn most_elsewhere(&self) -> f64 {
+        self.elsewhere.iter().copied().fold(0.0, f64::max)
     }
 
     /// Where the policy leaves the data, if it does.

@@ -14,7 +14,7 @@ pub use hallucination::{MemberAdversary, ShiftAdversary};
 pub use returns::{FAR, Returns};
 pub(crate) use world::{ObservationBuffers, World};
 
-use crate::Result;
+use crate::{Error, Result};
 use crate::confidence::ConfidenceSet;
 use crate::dynamics::Dynamics;
 use crate::policy::{ActionNoise, Policy};
@@ -70,7 +70,15 @@ pub struct Setting<'a> {
     pub worst_reward: f32,
 }
 
-/// Rolls the policy out from `starts` `[rows, state]`.
+impl Setting<'_> {
+    /// The lowest return that a trajectory can have: the worst reward at every step.
+    pub(crate) fn floor(&self) -> f64 {
+        let weights = (0..self.horizon).map(|t| self.discount.powi(t as i32));
+        f64::from(self.worst_reward) * weights.sum::<f64>()
+    }
+}
+
+/// Rolls the policy out from `starts` `[rows, state]`, as many for each fold of the model.
 pub fn rollout(
     device: &Device,
     model: &dyn Dynamics,
@@ -80,6 +88,11 @@ pub fn rollout(
     stream: Stream,
     run: &Run<'_>,
 ) -> Result<Returns> {
+    let rows = starts.len() / model.layout().observed;
+    if !rows.is_multiple_of(model.folds()) {
+        let expected = format!("a multiple of the model's {} folds", model.folds());
+        return Err(Error::setting("number of starts", rows, expected));
+    }
     let world = World::new(device, model, *setting);
     let mut rollout = Rollout::new(&world, propagation, starts);
     let (mut done, horizon) = (0, setting.horizon);

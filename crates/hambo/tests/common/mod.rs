@@ -60,7 +60,7 @@ pub fn small(particles: usize, steps: u32) -> BnnConfig {
         hidden: vec![32, 32],
         kernel: SteinKernel::None,
         learning_rate: 5e-3,
-        steps,
+        steps: Some(steps),
         batch: 128,
         ..Default::default()
     }

@@ -23,7 +23,7 @@ fn pendulum() -> (Device, Task, Policy, Bnn, Vec<f32>) {
         activation: Some(Activation::Relu),
         particles: 3,
         hidden: vec![16, 16],
-        steps: 300,
+        steps: Some(300),
         ..Default::default()
     };
     let model = Bnn::learn(&device, &data, &config, 0, &Run::default()).unwrap();
@@ -74,7 +74,7 @@ fn gradients_go_through_learned_rewards_and_angles() {
         activation: Some(Activation::Relu),
         particles: 3,
         hidden: vec![16, 16],
-        steps: 300,
+        steps: Some(300),
         angles: vec![0],
         reward: true,
         ..Default::default()

@@ -4,7 +4,7 @@
 //! compared is what trajectories are made of, in the same way for all data.
 
 use super::{Bnn, BnnConfig};
-use crate::Result;
+use crate::{Error, Result};
 use crate::data::{Split, Transitions};
 use crate::dynamics::Dynamics;
 use crate::run::Run;
@@ -12,15 +12,20 @@ use hambo_engine::backend::{Activation, Device};
 use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 
-/// The networks that are compared: smooth ones whose means learn as from squared errors, and piecewise linear ones whose
-/// means learn less where noise is large.
-const CANDIDATES: [(Activation, f32); 2] = [(Activation::Tanh, 1.0), (Activation::Relu, 0.5)];
+/// The networks that are compared: smooth ones whose means learn as from squared errors, with a stronger and a weaker prior,
+/// and piecewise linear ones whose means learn less where noise is large. Activation, weight of the likelihood, prior.
+const CANDIDATES: [(Activation, f32, f32); 3] =
+    [(Activation::Tanh, 1.0, 1e-3), (Activation::Tanh, 1.0, 1e-4), (Activation::Relu, 0.5, 1e-4)];
+/// Training steps of a comparison, at the most.
+const TRAINING: u32 = 5_000;
 /// Steps of a prediction, the longest that the episodes are long enough for.
 const STEPS: [usize; 4] = [20, 10, 5, 1];
 /// Predictions of each fold, at the most.
 const WINDOWS: usize = 200;
 /// Errors are counted up to this many deviations of the data: beyond, a prediction is lost, however far.
 const LOST: f64 = 10.0;
+/// And from this many: less is nothing.
+const NOTHING: f64 = 1e-6;
 
 /// Networks that were compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,9 +34,11 @@ pub struct Compared {
     pub activation: Activation,
     /// How the likelihood was weighed, see [`BnnConfig::variance_weight`].
     pub variance_weight: f32,
+    /// How strong the prior was, see [`BnnConfig::prior_temperature`].
+    pub prior_temperature: f32,
     /// Steps that were predicted.
     pub steps: usize,
-    /// Energy score of predicted states on validation episodes, in deviations of the data.
+    /// Energy score of predicted states on validation episodes, in deviations of the data; geometric mean over the steps.
     pub error: f64,
 }
 
@@ -45,34 +52,74 @@ impl Bnn {
         stream: Stream,
         run: &Run<'_>,
     ) -> Result<Self> {
-        if config.activation.is_some() || !split.by_episode {
-            return Bnn::fit(device, data, split, config, stream, run);
-        }
-        let (mut best, mut compared): (Option<(f64, Bnn)>, Vec<Compared>) = (None, Vec::new());
-        for (activation, weight) in CANDIDATES {
-            let config = BnnConfig {
-                activation: Some(activation),
-                variance_weight: config.variance_weight.or(Some(weight)),
-                ..config.clone()
-            };
-            let model = Bnn::fit(device, data, split, &config, stream, run)?;
-            let (error, steps) = device.run(|| model.multi_step_error(device, data))?;
-            let variance_weight = config.variance_weight.unwrap_or(weight);
-            compared.push(Compared { activation, variance_weight, steps, error });
-            if best.as_ref().is_none_or(|(lowest, _)| error < *lowest) {
-                best = Some((error, model));
+        let mut config = config.clone();
+        if config.activation.is_none() && split.by_episode {
+            config.validate()?;
+            let compared = Bnn::compare(device, data, split, &config, stream, run)?;
+            let best = compared.iter().min_by(|a, b| a.error.total_cmp(&b.error));
+            if let Some(best) = best {
+                config.activation = Some(best.activation);
+                config.variance_weight = Some(best.variance_weight);
+                config.prior_temperature = Some(best.prior_temperature);
             }
+            let mut model = Bnn::fit(device, data, split, &config, stream, run)?;
+            model.report.compared = compared;
+            return Ok(model);
         }
-        let Some((_, mut model)) = best else {
-            return Bnn::fit(device, data, split, config, stream, run);
-        };
-        model.report.compared = compared;
-        Ok(model)
+        Bnn::fit(device, data, split, &config, stream, run)
     }
 
-    /// Energy score (Gneiting & Raftery 2007) of trajectories from logged states with the logged actions, over all steps of
-    /// windows of validation episodes, in deviations of the data; and the number of steps. It is the distance to what was
-    /// logged less half the distance of two such trajectories: too much noise is as bad as a wrong mean.
+    /// Trains one network of each kind for each fold, and tries it.
+    fn compare(
+        device: &Device,
+        data: &Transitions,
+        split: &Split,
+        config: &BnnConfig,
+        stream: Stream,
+        run: &Run<'_>,
+    ) -> Result<Vec<Compared>> {
+        let steps = config.steps_for(split.folds[0].train.len()).min(TRAINING);
+        let mut compared: Vec<Compared> = Vec::new();
+        for (i, (activation, weight, prior)) in CANDIDATES.into_iter().enumerate() {
+            let variance_weight = config.variance_weight.unwrap_or(weight);
+            let prior_temperature = config.prior_temperature.unwrap_or(prior);
+            let is_same = |other: &Compared| {
+                (other.activation, other.variance_weight, other.prior_temperature)
+                    == (activation, variance_weight, prior_temperature)
+            };
+            if compared.iter().any(is_same) {
+                continue;
+            }
+            let config = BnnConfig {
+                particles: 1,
+                steps: Some(steps),
+                activation: Some(activation),
+                variance_weight: Some(variance_weight),
+                prior_temperature: Some(prior_temperature),
+                ..config.clone()
+            };
+            let run = run.part(&format!("comparison-{i}"));
+            let model = match Bnn::fit(device, data, split, &config, stream, &run) {
+                Err(Error::Numeric(_)) => continue, // its training left the numbers: the others may do better
+                fitted => fitted?,
+            };
+            let (error, steps) = device.run(|| model.multi_step_error(device, data))?;
+            compared.push(Compared {
+                activation,
+                variance_weight,
+                prior_temperature,
+                steps,
+                error,
+            });
+        }
+        Ok(compared)
+    }
+
+    /// Energy score (Gneiting & Raftery 2007) of trajectories from logged states with the logged actions, over windows of
+    /// validation episodes, in deviations of the data; and the number of steps. It is the distance to what was logged less
+    /// half the distance of two such trajectories: too much noise is as bad as a wrong mean. The steps count by their
+    /// geometric mean: where a system is chaotic, all models are lost in the end, and one that was far more exact on the way
+    /// is the better one.
     fn multi_step_error(&self, device: &Device, data: &Transitions) -> Result<(f64, usize)> {
         let folds = self.held_out.validation_by_fold();
         let windows = |steps: usize| -> Vec<Vec<usize>> {
@@ -96,7 +143,7 @@ impl Bnn {
         };
         let mut generator = Stream::new(0).child("comparison").generator();
         let mut states = at(0, &|row| data.state(row).to_vec());
-        let mut sum = 0.0;
+        let mut logarithms = 0.0;
         for t in 0..*steps {
             let actions = at(t, &|row| data.action(row).to_vec());
             let x = frame.standardized_inputs(&states, &actions);
@@ -118,14 +165,16 @@ impl Bnn {
                 let distance = (square / frame.layout.features() as f64).sqrt();
                 if distance < LOST { distance } else { LOST }
             };
+            let mut sum = 0.0;
             for (pair, logged) in drawn.chunks_exact(2 * width).zip(logged.chunks_exact(2 * width))
             {
                 let (one, other) = pair.split_at(width);
                 sum +=
                     0.5 * (distance(one, logged) + distance(other, logged) - distance(one, other));
             }
+            logarithms += (sum / (first.len() / 2) as f64).max(NOTHING).ln();
         }
-        Ok((sum / (first.len() / 2 * steps) as f64, *steps))
+        Ok(((logarithms / *steps as f64).exp(), *steps))
     }
 }
 

@@ -18,12 +18,14 @@ pub struct BnnConfig {
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
     /// What follows each of them. None: tanh or ReLU, whichever predicts validation episodes better over several steps;
-    /// the likelihood's weight comes with it, unless it is given. With too few episodes to hold out whole ones, ReLU.
+    /// the likelihood's weight and the prior come with it, unless they are given. With too few episodes to hold out whole
+    /// ones, ReLU.
     pub activation: Option<Activation>,
     /// How the particles see each other.
     pub kernel: SteinKernel,
-    /// Exponent of the standard normal prior over parameters.
-    pub prior_temperature: f32,
+    /// Exponent of the standard normal prior over parameters. None: 10⁻⁴ or 10⁻³, as chosen together with the activation,
+    /// and 10⁻⁴ where that is given. Networks of 10⁴ transitions of a high-dimensional state need the stronger one.
+    pub prior_temperature: Option<f32>,
     /// Weigh the likelihood with the number of data, as the posterior literally asks for. Off: the mean
     /// log-likelihood stands against the tempered prior, so that the prior's pull does not depend on n.
     pub literal_posterior: bool,
@@ -38,8 +40,8 @@ pub struct BnnConfig {
     /// Whether the learning rate falls to 0 along a cosine over `steps`. A constant rate leaves single
     /// particles that spike, and estimates that are no good.
     pub decay: bool,
-    /// Training steps at the most.
-    pub steps: u32,
+    /// Training steps at the most. None: 70 passes over the data, but from 10,000 to 20,000 steps.
+    pub steps: Option<u32>,
     /// Rows of a minibatch.
     pub batch: usize,
     /// Steps between two looks at the held-out likelihood.
@@ -71,12 +73,12 @@ impl Default for BnnConfig {
             hidden: vec![256; 4],
             activation: None,
             kernel: SteinKernel::Rbf { length_scale: 10.0 },
-            prior_temperature: 1e-4,
+            prior_temperature: None,
             literal_posterior: false,
             variance_weight: None,
             learning_rate: 1e-3,
             decay: true,
-            steps: 10_000,
+            steps: None,
             batch: 256,
             check_every: 200,
             patience: 10_000,
@@ -91,13 +93,22 @@ impl Default for BnnConfig {
     }
 }
 
+/// Passes over the data, and the steps that there are at the least and at the most, unless their number is given.
+const PASSES: usize = 70;
+const STEPS: [usize; 2] = [10_000, 20_000];
 /// Particles at the most: each of them sees each.
 const MOST_PARTICLES: usize = 1024;
 
 impl BnnConfig {
     /// The settings of the paper's experiments, with the learning-rate decay that makes them work.
     pub fn paper_scale() -> Self {
-        BnnConfig { steps: 30_000, patience: 10_000, ..Default::default() }
+        BnnConfig { steps: Some(30_000), patience: 10_000, ..Default::default() }
+    }
+
+    /// Training steps with so many rows.
+    pub(super) fn steps_for(&self, rows: usize) -> u32 {
+        let usual = (PASSES * rows / self.batch).clamp(STEPS[0], STEPS[1]);
+        self.steps.unwrap_or(usual as u32)
     }
 
     /// Tells the device what will be trained, before there are data: what it has to prepare need not wait for them.
@@ -127,7 +138,8 @@ impl BnnConfig {
             let expected = format!("at most {MOST_PARTICLES}");
             return Err(Error::setting("particles", self.particles, expected));
         }
-        positive("steps", f64::from(self.steps), self.steps > 0)?;
+        let steps = self.steps.unwrap_or(1);
+        positive("steps", f64::from(steps), steps > 0)?;
         positive("batch", self.batch as f64, self.batch > 0)?;
         if self.batch > 1_000_000 {
             return Err(Error::setting("batch", self.batch, "at most 1000000 rows"));
@@ -153,12 +165,8 @@ impl BnnConfig {
         if let Some(weight) = self.variance_weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
             return Err(Error::setting("variance_weight", weight, "a number from 0 to 1"));
         }
-        if !(self.prior_temperature >= 0.0 && self.prior_temperature.is_finite()) {
-            return Err(Error::setting(
-                "prior_temperature",
-                self.prior_temperature,
-                "0 or a positive number",
-            ));
+        if let Some(prior) = self.prior_temperature.filter(|x| !(*x >= 0.0 && x.is_finite())) {
+            return Err(Error::setting("prior_temperature", prior, "0 or a positive number"));
         }
         Ok(())
     }

@@ -11,13 +11,10 @@ use hambo_engine::backend::{Activation, Adam, Buffer, Device, Input, Svgd};
 use hambo_engine::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
 
-/// The names under which trainings are kept: of networks that are compared there are several.
-fn name_of(activation: Activation) -> &'static str {
-    match activation {
-        Activation::Tanh => "training-tanh",
-        _ => "training",
-    }
-}
+/// The name under which a training is kept.
+const NAME: &str = "training";
+/// Exponent of the prior where it is not chosen by the data.
+const PRIOR_TEMPERATURE: f32 = 1e-4;
 /// Held-out rows that are looked at while training.
 const VALIDATION_ROWS: usize = 5_000;
 
@@ -31,10 +28,10 @@ impl Bnn {
         run: &Run<'_>,
     ) -> Result<()> {
         let config = self.config.clone();
-        let name = name_of(self.ensemble.shape.hidden);
         let (folds, members) = (split.folds.len(), self.ensemble.shape.members);
         let (width, ds) = (self.input_dim(), self.state_dim());
         let parameters = self.ensemble.params.len();
+        let steps = config.steps_for(split.folds[0].train.len());
         let (x, y) = self.frame.standardized(data, &training_rows(split));
         let own = config.own_minibatches && folds > 1;
         let batches = if own { members } else { folds };
@@ -44,7 +41,7 @@ impl Bnn {
 
         let svgd = Svgd {
             kernel: config.kernel,
-            prior_temperature: config.prior_temperature,
+            prior_temperature: config.prior_temperature.unwrap_or(PRIOR_TEMPERATURE),
             likelihood_scale: match config.literal_posterior {
                 true => split.folds[0].train.len() as f32,
                 false => 1.0,
@@ -54,7 +51,7 @@ impl Bnn {
         let usual = if self.ensemble.shape.hidden == Activation::Tanh { 1.0 } else { 0.5 };
         let weight = config.variance_weight.unwrap_or(if split.by_episode { usual } else { 0.0 });
         let adam = match config.decay {
-            true => Adam::cosine(config.learning_rate, config.steps),
+            true => Adam::cosine(config.learning_rate, steps),
             false => Adam::constant(config.learning_rate),
         };
         let mut optimizer = Optimizer::new(device, adam, parameters);
@@ -64,7 +61,7 @@ impl Bnn {
         let mut best: Buffer = device.zeros(parameters);
         let mut last_improvement = 0;
 
-        if let Some(saved) = run.load(name)? {
+        if let Some(saved) = run.load(NAME)? {
             saved.read(|arrays| {
                 restore_parts(
                     device,
@@ -72,22 +69,22 @@ impl Bnn {
                     arrays,
                 )?;
                 self.report.validation_nll = arrays.get_exactly("validation_nll", members)?;
-                let steps: Vec<u32> = arrays.get_exactly("steps", 2)?;
-                (self.report.steps, last_improvement) = (steps[0], steps[1]);
+                let done: Vec<u32> = arrays.get_exactly("steps", 2)?;
+                (self.report.steps, last_improvement) = (done[0], done[1]);
                 Ok(())
             })?;
             optimizer.set_steps(device, self.report.steps);
         }
         let fast = &device.fast();
         let mut done = self.report.steps;
-        while done < config.steps {
+        while done < steps {
             if done.saturating_sub(last_improvement) >= config.patience {
                 self.report.stopped_early = true;
                 break;
             }
-            let steps = config.check_every.min(config.steps - done);
-            batches.prepare(device, stream, done, steps);
-            fast.repeat(steps as usize, || {
+            let now = config.check_every.min(steps - done);
+            batches.prepare(device, stream, done, now);
+            fast.repeat(now as usize, || {
                 batches.draw(fast, stream, optimizer.counter());
                 let [inputs, targets] = &batches.now;
                 let input = Input::Grouped(inputs, sizes.batches);
@@ -98,7 +95,7 @@ impl Bnn {
                 self.ensemble.backward(fast, input, &mut trace, Some(&mut gradient), None);
                 optimizer.svgd_step(fast, &svgd, &mut self.ensemble, &gradient);
             });
-            done += steps;
+            done += now;
             self.report.steps = done;
             let nll = self.mean_nll(device, &held_out.0, &held_out.1)?;
             if let Some(k) = nll.iter().position(|l| !l.is_finite()) {
@@ -118,9 +115,9 @@ impl Bnn {
             }
             let mean = nll.iter().sum::<f64>() / members as f64;
             let note = format!("held-out NLL {mean:.3}");
-            run.report("training", done as usize, config.steps as usize, &note);
+            run.report("training", done as usize, steps as usize, &note);
             run.figures("training", done as usize, &[("held-out NLL", mean)]);
-            run.save(name, || {
+            run.save(NAME, || {
                 let mut arrays = Arrays::default();
                 store_parts(
                     device,
