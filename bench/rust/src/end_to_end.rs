@@ -60,7 +60,7 @@ pub fn measure(device: &Device, work: &Work<'_>, start: Instant) -> Result<Value
     let stages = Stages(Mutex::new((start, BTreeMap::new())));
     // The likelihood as it is, as PyTorch's side has it.
     let config = BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         steps: Some(work.steps),
         patience: work.steps,

@@ -25,7 +25,7 @@ pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn
     let stream = Stream::new(0);
     let data = data(&stream)?;
     let config = BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         steps: Some(400),
         variance_weight: Some(0.0),

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = peak_rss()?;
     let device = Device::cpu(None)?;
     let config = BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         steps: Some(20),
         check_every: 10,

@@ -236,7 +236,8 @@ mod tests {
     fn lower_limits_hold_for_rare_catastrophes() {
         let mut generator = hambo_engine::rng::Stream::new(5).generator();
         let (n, floor, delta) = (200, -100.0, 0.05);
-        for (p, skewed) in [(0.0, false), (0.0, true), (0.005, false), (0.01, true), (0.05, false)] {
+        for (p, skewed) in [(0.0, false), (0.0, true), (0.005, false), (0.01, true), (0.05, false)]
+        {
             let (mut above, mut above_normal) = (0, 0);
             let samples = 2000;
             for _ in 0..samples {

@@ -76,7 +76,7 @@ fn steps_do_not_allocate() {
     for kernel in [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]
     {
         let base = BnnConfig {
-            folds: 1,
+            folds: Some(1),
             activation: Some(Activation::Relu),
             kernel,
             hidden: vec![140, 33],

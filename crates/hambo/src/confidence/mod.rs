@@ -1,6 +1,7 @@
 //! The confidence set: what an adversary may choose from, and how large it has to be.
 
 mod beta;
+mod course;
 mod replay;
 mod set;
 pub mod theory;

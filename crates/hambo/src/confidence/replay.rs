@@ -15,6 +15,7 @@
 //! proportion to how far they are from it. Where there are none, nothing in the data can show that a bound holds: that is
 //! what the [`Evidence`] says.
 
+use super::course::off_course;
 use super::set::ConfidenceSet;
 use crate::Result;
 use crate::data::Transitions;
@@ -37,6 +38,8 @@ const LAGS: usize = 10;
 /// Near episodes that it takes to support a bound, and to say anything about it.
 const ENOUGH: usize = 10;
 const SOME: usize = 3;
+/// Share of its steps at which the policy may be away from where the near episodes were.
+const OFF_COURSE: f64 = 0.1;
 /// Share of the horizon that an episode must have lasted, unless it ended for good, to speak for the whole.
 const WHOLE: f64 = 0.9;
 /// Trajectories in the model at the least, and of one episode at the most.
@@ -73,7 +76,9 @@ impl std::fmt::Display for Evidence {
 pub struct Replay {
     /// The size of the set that it asks for.
     pub beta: f64,
-    /// What no set covers: to be subtracted from the bound.
+    /// What the model may overstate without an adversary, which the set has to take from the policy, too.
+    pub needed: f64,
+    /// What no set covers, or the set does not take: to be subtracted from the bound.
     pub subtracted: f64,
     /// What that rests on.
     pub evidence: Evidence,
@@ -89,6 +94,8 @@ pub struct Replay {
     pub deviation: [f64; 2],
     /// Mean systematic deviation of the near ones.
     pub deviation_of_near: f64,
+    /// Share of its steps at which the policy is away from where the near episodes were, in one entry of the state.
+    pub off_course: f64,
     /// What the model overstates at each β that was tried, on the near episodes.
     pub tried: Vec<Overstated>,
 }
@@ -99,6 +106,13 @@ impl Replay {
         if self.evidence == Evidence::Supported {
             (self.evidence, self.level) = (Evidence::Extrapolated, None);
         }
+        self
+    }
+
+    /// The same with what the adversary of the set takes from the policy. On the episodes the set takes what is needed; a
+    /// policy that keeps to its course may lose less to the same set, and then the rest is subtracted.
+    pub(crate) fn after_taking(mut self, taken: f64) -> Self {
+        self.subtracted = self.subtracted.max(self.needed - taken);
         self
     }
 }
@@ -158,6 +172,7 @@ pub(crate) fn replay(
     };
     let mut found = Replay {
         beta: largest,
+        needed: 0.0,
         subtracted: 0.0,
         evidence: Evidence::Unsupported,
         level: None,
@@ -166,6 +181,7 @@ pub(crate) fn replay(
         whole,
         deviation: [median(0), median(1)],
         deviation_of_near: f64::NAN,
+        off_course: f64::NAN,
         tried: Vec::new(),
     };
     if near.len() < SOME {
@@ -201,10 +217,13 @@ pub(crate) fn replay(
     if ![widest.upper, widest.mean, alone.mean].iter().all(|x| x.is_finite()) {
         return Ok(found); // what is said of trajectories that leave the finite numbers supports nothing
     }
+    found.needed = alone.upper.max(owed).max(0.0);
     found.subtracted = widest.upper.max(owed - (alone.mean - widest.mean)).max(0.0);
     found.deviation_of_near = apart;
     found.evidence = Evidence::Extrapolated;
-    if whole >= ENOUGH {
+    let courses: Vec<(usize, usize)> = near.iter().map(|e| (e.start, e.steps)).collect();
+    found.off_course = off_course(world, data, &courses, stream.child("course"))?;
+    if whole >= ENOUGH && found.off_course <= OFF_COURSE {
         found.evidence = Evidence::Supported;
         found.level = Some(1.0 - delta);
         found.beta = passed.unwrap_or(largest);

@@ -1,12 +1,12 @@
 //! What every method says of one reward.
 
 use super::budget::Budget;
-use super::estimate::{Estimate, Method, adversarial, dainf, neutral};
+use super::estimate::{Estimate, Method, adversarial, dainf, mean_return, neutral};
 use super::problem::Problem;
 use super::warning::{self, Warning};
-use crate::adversary::{SearchReport, search_members, search_shifts};
+use crate::adversary::{SearchConfig, SearchReport, search_members, search_shifts};
 use crate::confidence::{
-    Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replayed_set, replay,
+    Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replay, replayed_set,
 };
 use crate::explain::reliability::{Distributions, Reliability, reliability};
 use crate::explain::trace::{Followed, Trace, trace};
@@ -69,6 +69,9 @@ pub(super) struct Reward<'a> {
     pub leaves_data: bool,
 }
 
+/// Trajectories of each particle, at the least: of more in all, each has its share.
+const ENOUGH_OF_EACH: usize = 10_000;
+
 /// Rolls the policy out in the model by every method asked for.
 pub(super) fn bound(
     problem: &Problem<'_>,
@@ -83,7 +86,7 @@ pub(super) fn bound(
     let rollouts = config.rollouts.next_multiple_of(model.folds());
     let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
     let setting = problem.setting(task, policy)?;
-    let roll = |name: &str, propagation: Propagation<'_>| {
+    let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
             return saved.read(Returns::restore);
@@ -93,7 +96,7 @@ pub(super) fn bound(
             model,
             &setting,
             propagation,
-            &starts,
+            starts,
             stream.child("transitions"),
             run,
         )?;
@@ -103,9 +106,23 @@ pub(super) fn bound(
 
     let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
+    // Beyond a number that is enough, each particle has its share of them alone.
+    let of_each = (rollouts / members).max(ENOUGH_OF_EACH).next_multiple_of(model.folds());
+    let starts_of_each = &starts[..of_each.min(rollouts) * (starts.len() / rollouts)];
     let mut each = || match &each_member {
         Some(returns) => Ok::<_, Error>(returns.clone()),
-        None => Ok(each_member.insert(roll("particles", Propagation::EachMember)?).clone()),
+        None => {
+            let returns = roll("particles", Propagation::EachMember, starts_of_each)?;
+            Ok(each_member.insert(returns).clone())
+        }
+    };
+    let mut of_ds: Option<Returns> = None; // CA is held against DS
+    let mut neutral_returns = || match &of_ds {
+        Some(returns) => Ok::<_, Error>(returns.clone()),
+        None => {
+            let returns = roll("ds", Propagation::Moments, &starts)?;
+            Ok(of_ds.insert(returns).clone())
+        }
     };
     let mut bounds =
         Bounds { estimates: Vec::new(), set: None, search: None, search_members: None, why: None };
@@ -113,10 +130,15 @@ pub(super) fn bound(
     for method in config.methods_for(model) {
         let estimate = match method {
             Method::Ca => {
-                let (set, (adversary, report)) = device.run(|| {
+                let (mut set, (adversary, report)) = device.run(|| {
                     worst_shifts(problem, reward, &World::new(device, model, setting), run)
                 })?;
-                let returns = roll("ca", Propagation::Shifted(&adversary))?;
+                let returns = roll("ca", Propagation::Shifted(&adversary), &starts)?;
+                if let Some(shown) = set.trajectory.take() {
+                    let without = mean_return(&neutral_returns()?).value;
+                    set.trajectory =
+                        Some(shown.after_taking(without - mean_return(&returns).value));
+                }
                 let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
                 let estimate = estimate.shown_by(set.trajectory.as_ref());
                 (bounds.set, bounds.search) = (Some(set), Some(report));
@@ -131,7 +153,7 @@ pub(super) fn bound(
                     search_members(&world, &config.search, data, stream, (run, &name))
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
-                let returns = roll("da1", Propagation::Chosen(greedy))?;
+                let returns = roll("da1", Propagation::Chosen(greedy), &starts)?;
                 let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
                 bounds.search_members = Some(report);
                 explanation.keep(method, &returns, Some(Adversary::Member(adversary)));
@@ -151,9 +173,9 @@ pub(super) fn bound(
             Method::Ds | Method::Ts1 | Method::TsInf | Method::Mean => {
                 let returns = match method {
                     Method::TsInf => each()?.one_member_each(members),
-                    Method::Ds => roll("ds", Propagation::Moments)?,
-                    Method::Ts1 => roll("ts1", Propagation::DrawEveryStep)?,
-                    _ => roll("mean", Propagation::Mean)?,
+                    Method::Ds => neutral_returns()?,
+                    Method::Ts1 => roll("ts1", Propagation::DrawEveryStep, &starts)?,
+                    _ => roll("mean", Propagation::Mean, &starts)?,
                 };
                 explanation.keep(method, &returns, None);
                 neutral(method, &returns)
@@ -167,6 +189,9 @@ pub(super) fn bound(
     }
     Ok(bounds)
 }
+
+/// The search in the largest set is this many times as short as the one that counts.
+const WIDEST_SHARE: usize = 2;
 
 /// CA's confidence set, and the worst that an adversary finds in it.
 ///
@@ -191,23 +216,27 @@ fn worst_shifts(
     }
     let largest = least_beta.max(LARGEST_BETA);
     let widest = ConfidenceSet::new(model, largest)?;
-    let found = search(&widest, None, &format!("{name}-widest"))?;
+    // A weaker adversary only asks for a larger set, so a short search is enough.
+    let short = SearchConfig {
+        iterations: config.search.iterations.div_ceil(WIDEST_SHARE),
+        ..config.search.clone()
+    };
+    let widest_name = format!("{name}-widest");
+    let (known, _) =
+        search_shifts(world, &widest, None, (&short, data), stream, (run, &widest_name))?;
     let stream = stream.child("replay");
-    let mut shown = replay(world, data, (&found.0, largest), delta, stream, run)?;
+    let mut shown = replay(world, data, (&known, largest), delta, stream, run)?;
     if leaves_data {
         shown = shown.elsewhere();
     }
-    if shown.evidence != Evidence::Supported {
-        let (set, report) = large_set(device, model, data, shown, delta)?;
-        return Ok((report, search(&set, Some(&found.0), &name)?));
-    }
-    shown.beta = shown.beta.max(least_beta);
-    let (set, report) = replayed_set(device, model, data, shown)?;
-    let found = match report.beta == Some(largest) {
-        true => found,
-        false => search(&set, Some(&found.0), &name)?,
+    let (set, report) = match shown.evidence {
+        Evidence::Supported => {
+            shown.beta = shown.beta.max(least_beta);
+            replayed_set(device, model, data, shown)?
+        }
+        _ => large_set(device, model, data, shown, delta)?,
     };
-    Ok((report, found))
+    Ok((report, search(&set, Some(&known), &name)?))
 }
 
 /// The adversary of a conservative method.

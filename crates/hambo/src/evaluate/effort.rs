@@ -25,11 +25,17 @@ impl Effort {
     pub fn networks(self) -> BnnConfig {
         let standard = BnnConfig::default();
         match self {
-            Effort::Quick => BnnConfig { folds: 3, steps: Some(1_500), patience: 1_500, ..standard },
-            Effort::Standard => standard,
-            Effort::Best => {
-                BnnConfig { folds: 10, steps: Some(30_000), patience: 30_000, batch: 512, ..standard }
+            Effort::Quick => {
+                BnnConfig { folds: Some(3), steps: Some(1_500), patience: 1_500, ..standard }
             }
+            Effort::Standard => standard,
+            Effort::Best => BnnConfig {
+                folds: Some(10),
+                steps: Some(30_000),
+                patience: 30_000,
+                batch: 512,
+                ..standard
+            },
         }
     }
 

@@ -204,7 +204,8 @@ pub fn adversarial(
     search: &SearchReport,
 ) -> Estimate {
     let estimate = neutral(method, returns);
-    let bound = mean_return(returns).lower_limit(returns.values.len(), floor, budget.monte_carlo(1));
+    let bound =
+        mean_return(returns).lower_limit(returns.values.len(), floor, budget.monte_carlo(1));
     Estimate {
         lower_bound: Some(if search.lowest.is_finite() { bound } else { f64::NEG_INFINITY }),
         evidence: Some(Evidence::Unsupported),
@@ -233,7 +234,9 @@ pub fn dainf(each_member: &Returns, members: usize, (budget, floor): (Budget, f6
         method: Method::DaInf,
         value,
         std_error,
-        lower_bound: Some(lowest(means.iter().map(|m| m.lower_limit(rollouts, floor, delta)).collect())),
+        lower_bound: Some(lowest(
+            means.iter().map(|m| m.lower_limit(rollouts, floor, delta)).collect(),
+        )),
         subtracted: 0.0,
         evidence: Some(Evidence::Unsupported),
         enough_evidence: false,

@@ -142,8 +142,8 @@ impl fmt::Display for Warning {
             ),
             Warning::BrokenParticles { particles, nll } => write!(
                 f,
-                "particles {particles:?} predict held-out data far worse than the others (NLL {nll:.2?}): DAinf follows the \
-                 worst particle; train longer, or with another seed"
+                "particles {particles:?} predicted validation data far worse than the others (NLL of all: {nll:.2?}) and were left \
+                 out: the best other one of their model stands in for each; a longer training may help"
             ),
             Warning::OneParticle => {
                 f.write_str("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate")

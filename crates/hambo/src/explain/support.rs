@@ -16,7 +16,10 @@ const TRAJECTORIES: usize = 64;
 const STEPS: usize = 50;
 /// Logged rows that neighbors are sought among, and held-out rows that give the measure.
 const REFERENCE: usize = 10_000;
-const HELD_OUT: usize = 500;
+const HELD_OUT: usize = 2_500;
+/// Steps of held-out episodes before and after one that are compared with it, and rows of these that it takes.
+const AROUND: usize = 2;
+const FEW: usize = 20;
 /// A state is outside if it is less known than this share of held-out data …
 const USUAL: f64 = 0.99;
 /// … and a warning is due if more than this share of all that are looked at are. (Single steps may be rare in the
@@ -34,10 +37,9 @@ pub struct SupportReport {
     pub uncertainty: Vec<Vec<f64>>,
     /// Median distance of (s, a) to the nearest logged one over that of held-out data, for each step.
     pub distance: Vec<f64>,
-    /// For each step the share of trajectories that are less known than 99 % of held-out data, by σ_e or distance.
+    /// For each step the share of trajectories that are less known than 99 % of held-out data, and of those at that step, by
+    /// σ_e, or further from what was logged than 99 % of them.
     pub outside: Vec<f64>,
-    /// For each step the share that are so by σ_e and distance.
-    pub elsewhere: Vec<f64>,
     /// For each entry of the state the share of all looked-at states beyond its logged range.
     pub beyond_range: Vec<f64>,
     /// Mean of ‖σ_e(s, a)‖ over all that were looked at, in the units of the state.
@@ -48,8 +50,10 @@ pub struct SupportReport {
 struct Usual {
     /// Logged (s, a), standardized, `[rows, input]`.
     reference: Vec<f32>,
-    /// Median σ_e of each dimension, and the 99 % quantile of the largest multiple of it in a row.
-    uncertainty: (Vec<f64>, f64),
+    /// Median σ_e of each dimension.
+    uncertainty: Vec<f64>,
+    /// The largest multiple of it in each held-out row, with the row's step.
+    held_out: Vec<(usize, f64)>,
     /// Median and 99 % quantile of the distance to the nearest neighbor.
     distance: (f64, f64),
 }
@@ -80,7 +84,6 @@ pub(crate) fn support(
         uncertainty: Vec::new(),
         distance: Vec::new(),
         outside: Vec::new(),
-        elsewhere: Vec::new(),
         beyond_range: vec![0.0; observed],
         mean_deviation: 0.0,
     };
@@ -109,16 +112,12 @@ pub(crate) fn support(
             let (s, a) = (pick(&states, model.state_dim(), observed), pick(&actions, da, da));
             let (uncertainty, largest, norm) = usual.uncertainty_of(device, model, &s, &a)?;
             let distances = usual.distances(model, &s, &a);
-            let outside = |i: usize| {
-                [largest[i] > usual.uncertainty.1, distances[i] > usual.distance.1]
-            };
-            let share = |of: &dyn Fn([bool; 2]) -> bool| {
-                let count = (0..running.len()).filter(|&i| of(outside(i))).count();
-                count as f64 / running.len() as f64
-            };
+            let limit = usual.uncertainty_at(t);
+            let outside = |i: &usize| largest[*i] > limit || distances[*i] > usual.distance.1;
             report.steps.push(t);
-            report.outside.push(share(&|[less_known, far]| less_known || far));
-            report.elsewhere.push(share(&|[less_known, far]| less_known && far));
+            report
+                .outside
+                .push((0..running.len()).filter(outside).count() as f64 / running.len() as f64);
             report.uncertainty.push(uncertainty);
             report.distance.push(ratio(median(distances), usual.distance.0));
             seen += running.len() as f64;
@@ -139,10 +138,10 @@ pub(crate) fn support(
 }
 
 impl SupportReport {
-    /// The largest share, over steps, of states that are elsewhere than the data: less known than 99 % of held-out ones, and
-    /// further from all logged ones. (What the model knows little of may be well in the data, as contacts are.)
-    pub fn most_elsewhere(&self) -> f64 {
-        self.elsewhere.iter().copied().fold(0.0, f64::max)
+    /// Share of the steps at which most states are less known than 99 % of held-out data.
+    pub fn steps_outside(&self) -> f64 {
+        let count = self.outside.iter().filter(|share| **share > 0.5).count();
+        count as f64 / self.outside.len().max(1) as f64
     }
 
     /// Where the policy leaves the data, if it does.
@@ -202,24 +201,52 @@ impl Usual {
             }
             false => all().partition(|row| row % 5 == 0),
         };
-        let rows = |rows: &[u32], most: usize| -> (Vec<f32>, Vec<f32>) {
-            let rows =
-                || rows.iter().step_by(rows.len().div_ceil(most).max(1)).map(|&row| row as usize);
+        let some = |rows: &[u32], most: usize| -> Vec<u32> {
+            rows.iter().step_by(rows.len().div_ceil(most).max(1)).copied().collect()
+        };
+        let inputs = |rows: &[u32]| -> (Vec<f32>, Vec<f32>) {
+            let rows = || rows.iter().map(|&row| row as usize);
             let states = rows().flat_map(|row| data.state(row)).copied().collect();
             (states, rows().flat_map(|row| data.action(row)).copied().collect())
         };
-        let (s, a) = rows(&rest, REFERENCE);
+        let (s, a) = inputs(&some(&rest, REFERENCE));
         let mut usual = Usual {
             reference: model.frame().standardized_inputs(&s, &a),
-            uncertainty: (vec![1.0; model.state_dim()], 0.0),
+            uncertainty: vec![1.0; model.state_dim()],
+            held_out: Vec::new(),
             distance: (0.0, 0.0),
         };
-        let (s, a) = rows(&measure, HELD_OUT);
-        usual.uncertainty.0 = usual.uncertainty_of(device, model, &s, &a)?.0;
-        usual.uncertainty.1 = quantile(usual.uncertainty_of(device, model, &s, &a)?.1, USUAL);
+        let measure = some(&measure, HELD_OUT);
+        let (s, a) = inputs(&measure);
         let distances = usual.distances(model, &s, &a);
         usual.distance = (median(distances.clone()), quantile(distances, USUAL));
+        // Of what it held out each fold speaks alone: the others have learned it.
+        let folds = model.held_out().held_out_by_fold();
+        let folds: Vec<Vec<u32>> =
+            folds.into_iter().map(|rows| some(rows, HELD_OUT / model.folds())).collect();
+        let (rows, sigma) = match folds.iter().any(|rows| rows.is_empty()) {
+            true => (measure, model.predict(device, &s, &a)?.epistemic_std),
+            false => (folds.concat(), held_out_std(device, data, model, &folds)?),
+        };
+        (usual.uncertainty, _, _) = usual.multiples(&sigma);
+        let (_, largest, _) = usual.multiples(&sigma);
+        let mut step = vec![0; data.len()];
+        for episode in data.episodes() {
+            episode.clone().for_each(|row| step[row] = row - episode.start);
+        }
+        usual.held_out = rows.iter().map(|&row| step[row as usize]).zip(largest).collect();
         Ok(usual)
+    }
+
+    /// What 99 % of held-out data, and of those around that step, are known better than: in multiples of the usual σ_e. What
+    /// every episode goes through at some time, such as a contact, may be rare, and is in the data all the same.
+    fn uncertainty_at(&self, step: usize) -> f64 {
+        let within = |around: usize| -> Vec<f64> {
+            let rows = self.held_out.iter().filter(|(t, _)| t.abs_diff(step) <= around);
+            rows.map(|(_, largest)| *largest).collect()
+        };
+        let (all, then) = (quantile(within(usize::MAX), USUAL), within(AROUND));
+        if then.len() < FEW { all } else { all.max(quantile(then, USUAL)) }
     }
 
     /// In multiples of what is usual: the median σ_e of each dimension, and the largest σ_e of each row. And the sum of
@@ -231,16 +258,20 @@ impl Usual {
         s: &[f32],
         a: &[f32],
     ) -> Result<(Vec<f64>, Vec<f64>, f64)> {
-        let width = model.state_dim();
-        let sigma = model.predict(device, s, a)?.epistemic_std;
-        let multiple = |i: usize| ratio(sigma[i].into(), self.uncertainty.0[i % width]);
+        Ok(self.multiples(&model.predict(device, s, a)?.epistemic_std))
+    }
+
+    /// The same of given σ_e.
+    fn multiples(&self, sigma: &[f32]) -> (Vec<f64>, Vec<f64>, f64) {
+        let width = self.uncertainty.len();
+        let multiple = |i: usize| ratio(sigma[i].into(), self.uncertainty[i % width]);
         let rows = sigma.len() / width;
         let medians =
             (0..width).map(|d| median((0..rows).map(|row| multiple(row * width + d)).collect()));
         let largest =
             (0..rows).map(|row| (0..width).map(|d| multiple(row * width + d)).fold(0.0, f64::max));
         let norm = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-        Ok((medians.collect(), largest.collect(), sigma.chunks_exact(width).map(norm).sum()))
+        (medians.collect(), largest.collect(), sigma.chunks_exact(width).map(norm).sum())
     }
 
     /// Distance of each (s, a) to the nearest logged one, in standardized units.
@@ -254,6 +285,27 @@ impl Usual {
         };
         model.frame().standardized_inputs(s, a).chunks_exact(width).map(nearest).collect()
     }
+}
+
+/// σ_e of logged rows as the fold says that held them out, in the units of the state.
+fn held_out_std(
+    device: &Device,
+    data: &Transitions,
+    model: &dyn Dynamics,
+    folds: &[Vec<u32>],
+) -> Result<Vec<f32>> {
+    let longest = folds.iter().map(Vec::len).max().unwrap_or(0);
+    let filled: Vec<u32> =
+        folds.iter().flat_map(|rows| rows.iter().cycle().take(longest).copied()).collect();
+    let (x, _) = model.frame().standardized(data, &filled);
+    let [_, epistemic, _] = model.moments(device, &device.adopt(x), filled.len())?;
+    let scale = &model.frame().targets.std;
+    let of_fold = |(rows, sigma): (&Vec<u32>, &[f32])| -> Vec<f32> {
+        let rows = sigma.chunks_exact(scale.len()).take(rows.len());
+        rows.flat_map(|row| row.iter().zip(scale).map(|(e, s)| s * e.sqrt())).collect()
+    };
+    let parts = epistemic.chunks_exact(longest * scale.len());
+    Ok(folds.iter().zip(parts).flat_map(of_fold).collect())
 }
 
 fn quantile(mut values: Vec<f64>, p: f64) -> f64 {

@@ -92,7 +92,6 @@ fn support() -> SupportReport {
         uncertainty: Vec::new(),
         distance: Vec::new(),
         outside: vec![0.25, 0.75],
-        elsewhere: vec![0.0, 0.25],
         beyond_range: Vec::new(),
         mean_deviation: 0.0,
     }

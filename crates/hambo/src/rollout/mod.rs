@@ -14,12 +14,12 @@ pub use hallucination::{MemberAdversary, ShiftAdversary};
 pub use returns::{FAR, Returns};
 pub(crate) use world::{ObservationBuffers, World};
 
-use crate::{Error, Result};
 use crate::confidence::ConfidenceSet;
 use crate::dynamics::Dynamics;
 use crate::policy::{ActionNoise, Policy};
 use crate::run::Run;
 use crate::task::Task;
+use crate::{Error, Result};
 use choice::{Choice, Now};
 use exploration::Exploration;
 use hambo_engine::backend::{Buffer, Counter, Device, Input, RolloutStep, Status, StepKind};

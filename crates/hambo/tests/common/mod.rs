@@ -54,7 +54,7 @@ pub fn transitions<const S: usize, const A: usize>(
 /// Small networks that train in a second.
 pub fn small(particles: usize, steps: u32) -> BnnConfig {
     BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         particles,
         hidden: vec![32, 32],

@@ -19,7 +19,7 @@ fn pendulum() -> (Device, Task, Policy, Bnn, Vec<f32>) {
     let policy = Policy::read("builtin:swing-up").unwrap();
     let data = pendulum_data(&device, &policy, 1.0, 600);
     let config = BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         particles: 3,
         hidden: vec![16, 16],
@@ -70,7 +70,7 @@ fn gradients_go_through_learned_rewards_and_angles() {
     }
     let data = Transitions::new(c).unwrap();
     let config = BnnConfig {
-        folds: 1,
+        folds: Some(1),
         activation: Some(Activation::Relu),
         particles: 3,
         hidden: vec![16, 16],

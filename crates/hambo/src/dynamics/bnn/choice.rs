@@ -3,11 +3,12 @@
 //! A model that is best at single steps may be bad at trajectories: its small errors add up, or leave the data. So what is
 //! compared is what trajectories are made of, in the same way for all data.
 
+use super::windows::{Prediction, Windows};
 use super::{Bnn, BnnConfig};
-use crate::{Error, Result};
 use crate::data::{Split, Transitions};
 use crate::dynamics::Dynamics;
 use crate::run::Run;
+use crate::{Error, Result};
 use hambo_engine::backend::{Activation, Device};
 use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
@@ -18,13 +19,7 @@ const CANDIDATES: [(Activation, f32, f32); 3] =
     [(Activation::Tanh, 1.0, 1e-3), (Activation::Tanh, 1.0, 1e-4), (Activation::Relu, 0.5, 1e-4)];
 /// Training steps of a comparison, at the most.
 const TRAINING: u32 = 5_000;
-/// Steps of a prediction, the longest that the episodes are long enough for.
-const STEPS: [usize; 4] = [20, 10, 5, 1];
-/// Predictions of each fold, at the most.
-const WINDOWS: usize = 200;
-/// Errors are counted up to this many deviations of the data: beyond, a prediction is lost, however far.
-const LOST: f64 = 10.0;
-/// And from this many: less is nothing.
+/// Errors below this many deviations of the data are none.
 const NOTHING: f64 = 1e-6;
 
 /// Networks that were compared.
@@ -99,7 +94,7 @@ impl Bnn {
                 ..config.clone()
             };
             let run = run.part(&format!("comparison-{i}"));
-            let model = match Bnn::fit(device, data, split, &config, stream, &run) {
+            let model = match Bnn::trained(device, data, split, &config, stream, &run) {
                 Err(Error::Numeric(_)) => continue, // its training left the numbers: the others may do better
                 fitted => fitted?,
             };
@@ -121,70 +116,31 @@ impl Bnn {
     /// geometric mean: where a system is chaotic, all models are lost in the end, and one that was far more exact on the way
     /// is the better one.
     fn multi_step_error(&self, device: &Device, data: &Transitions) -> Result<(f64, usize)> {
-        let folds = self.held_out.validation_by_fold();
-        let windows = |steps: usize| -> Vec<Vec<usize>> {
-            folds.iter().map(|rows| windows(data, rows, steps)).collect()
+        let Some(windows) = Windows::of(&self.held_out, data) else {
+            return Ok((f64::INFINITY, 0));
         };
-        let all = STEPS.map(|steps| (steps, windows(steps)));
-        let enough =
-            |(_, windows): &&(usize, Vec<Vec<usize>>)| windows.iter().all(|w| !w.is_empty());
-        let Some((steps, windows)) = all.iter().find(enough) else { return Ok((f64::INFINITY, 0)) };
-        // As many of each fold, and each twice.
-        let each = windows.iter().map(Vec::len).min().unwrap_or(0).min(WINDOWS);
-        let first: Vec<usize> = windows
-            .iter()
-            .flat_map(|w| w.iter().step_by(w.len() / each).take(each))
-            .flat_map(|&row| [row, row])
-            .collect();
-        let frame = &self.frame;
-        let (seen, ds, width) = (frame.layout.observed, frame.state_dim(), frame.input_dim());
-        let at = |t: usize, of: &dyn Fn(usize) -> Vec<f32>| -> Vec<f32> {
-            first.iter().flat_map(|&row| of(row + t)).collect()
-        };
+        let twice: Vec<usize> = windows.first().iter().flat_map(|&row| [row, row]).collect();
+        let (ds, width, rows) = (self.state_dim(), self.input_dim(), twice.len());
         let mut generator = Stream::new(0).child("comparison").generator();
-        let mut states = at(0, &|row| data.state(row).to_vec());
+        let mut prediction = Prediction::new(&self.frame, data, twice);
         let mut logarithms = 0.0;
-        for t in 0..*steps {
-            let actions = at(t, &|row| data.action(row).to_vec());
-            let x = frame.standardized_inputs(&states, &actions);
-            let [mean, _, noise] = self.moments(device, &device.adopt(x), first.len())?;
-            for (i, row) in states.chunks_exact_mut(seen).enumerate() {
-                for (d, s) in row.iter_mut().enumerate() {
-                    let from = if frame.relative() { *s } else { 0.0 };
-                    let drawn =
-                        mean[i * ds + d] + noise[i * ds + d].sqrt() * generator.normal() as f32;
-                    *s = from + frame.targets.mean[d] + frame.targets.std[d] * drawn;
-                }
-            }
-            let logged = at(t, &|row| data.next_state(row).to_vec());
-            let [drawn, logged] =
-                [&states, &logged].map(|states| frame.standardized_inputs(states, &actions));
-            let distance = |p: &[f32], q: &[f32]| {
-                let pairs = p[..frame.layout.features()].iter().zip(q);
-                let square = pairs.map(|(p, q)| f64::from(p - q).powi(2)).sum::<f64>();
-                let distance = (square / frame.layout.features() as f64).sqrt();
-                if distance < LOST { distance } else { LOST }
-            };
-            let mut sum = 0.0;
-            for (pair, logged) in drawn.chunks_exact(2 * width).zip(logged.chunks_exact(2 * width))
-            {
+        for _ in 0..windows.steps {
+            let x = device.adopt(prediction.inputs());
+            let [mean, _, noise] = self.moments(device, &x, rows)?;
+            prediction.step(|i, d| {
+                mean[i * ds + d] + noise[i * ds + d].sqrt() * generator.normal() as f32
+            });
+            let [drawn, logged] = prediction.and_logged();
+            let pairs = drawn.chunks_exact(2 * width).zip(logged.chunks_exact(2 * width));
+            let score = |(pair, logged): (&[f32], &[f32])| {
                 let (one, other) = pair.split_at(width);
-                sum +=
-                    0.5 * (distance(one, logged) + distance(other, logged) - distance(one, other));
-            }
-            logarithms += (sum / (first.len() / 2) as f64).max(NOTHING).ln();
+                let [one_off, other_off, apart] = [(one, logged), (other, logged), (one, other)]
+                    .map(|(p, q)| prediction.distance(p, q));
+                0.5 * (one_off + other_off - apart)
+            };
+            let sum = pairs.map(score).sum::<f64>();
+            logarithms += (sum / (rows / 2) as f64).max(NOTHING).ln();
         }
-        Ok(((logarithms / *steps as f64).exp(), *steps))
+        Ok(((logarithms / windows.steps as f64).exp(), windows.steps))
     }
-}
-
-/// First rows of windows of that many steps, one after the other, in episodes that begin in `rows`.
-fn windows(data: &Transitions, rows: &[u32], steps: usize) -> Vec<usize> {
-    let of = |episode: std::ops::Range<usize>| {
-        let count = episode.len() / steps;
-        (0..count).map(move |i| episode.start + i * steps)
-    };
-    let begins =
-        |episode: &std::ops::Range<usize>| rows.binary_search(&(episode.start as u32)).is_ok();
-    data.episodes().filter(begins).flat_map(of).collect()
 }

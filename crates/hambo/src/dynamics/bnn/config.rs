@@ -40,7 +40,7 @@ pub struct BnnConfig {
     /// Whether the learning rate falls to 0 along a cosine over `steps`. A constant rate leaves single
     /// particles that spike, and estimates that are no good.
     pub decay: bool,
-    /// Training steps at the most. None: 70 passes over the data, but from 10,000 to 20,000 steps.
+    /// Training steps at the most. None: 120 passes over the data, but from 10,000 to 30,000 steps.
     pub steps: Option<u32>,
     /// Rows of a minibatch.
     pub batch: usize,
@@ -53,8 +53,9 @@ pub struct BnnConfig {
     /// What is predicted.
     pub target: Target,
     /// Models, each fitted without another part of the episodes, on which it is then tried (cross-fitting); a return is
-    /// the mean over all. With fewer than 10 episodes there is one.
-    pub folds: usize,
+    /// the mean over all. None: 5, or 3 with 50,000 transitions and more, whose models lack less. With fewer than 10
+    /// episodes there is one.
+    pub folds: Option<usize>,
     /// Whether every particle draws its own minibatches, or all of a model share them.
     pub own_minibatches: bool,
     /// With one fold the share of the data held out for validation, and as much again for calibration; half of it for
@@ -84,7 +85,7 @@ impl Default for BnnConfig {
             patience: 10_000,
             std_floor: 1e-3,
             target: Target::Change,
-            folds: 5,
+            folds: None,
             own_minibatches: true,
             holdout: 0.1,
             angles: Vec::new(),
@@ -94,8 +95,12 @@ impl Default for BnnConfig {
 }
 
 /// Passes over the data, and the steps that there are at the least and at the most, unless their number is given.
-const PASSES: usize = 70;
-const STEPS: [usize; 2] = [10_000, 20_000];
+const PASSES: usize = 120;
+const STEPS: [usize; 2] = [10_000, 30_000];
+/// Folds, and with how many transitions there are fewer, unless their number is given.
+const FOLDS: usize = 5;
+const MANY: usize = 50_000;
+const FOLDS_OF_MANY: usize = 3;
 /// Particles at the most: each of them sees each.
 const MOST_PARTICLES: usize = 1024;
 
@@ -111,16 +116,21 @@ impl BnnConfig {
         self.steps.unwrap_or(usual as u32)
     }
 
+    /// Folds with so many transitions.
+    pub(super) fn folds_for(&self, rows: usize) -> usize {
+        self.folds.unwrap_or(if rows < MANY { FOLDS } else { FOLDS_OF_MANY })
+    }
+
     /// Tells the device what will be trained, before there are data: what it has to prepare need not wait for them.
     pub fn announce(&self, device: &Device) {
         // Inputs and outputs are not known, and do not matter: the hidden layers are wider.
         let widths = [&[1], self.hidden.as_slice(), &[1]].concat();
         if let Ok(shape) = Shape::new(
-            self.particles * self.folds,
+            self.particles * self.folds_for(0),
             widths,
             self.activation.unwrap_or(Activation::Tanh),
         ) {
-            device.expect_training(&shape, self.folds, self.batch);
+            device.expect_training(&shape, self.folds_for(0), self.batch);
         }
     }
 
@@ -131,8 +141,8 @@ impl BnnConfig {
         };
         let real = |x: f32| x > 0.0 && x.is_finite();
         positive("particles", self.particles as f64, self.particles > 0)?;
-        if !(1..=MOST_FOLDS).contains(&self.folds) {
-            return Err(Error::setting("folds", self.folds, format!("from 1 to {MOST_FOLDS}")));
+        if let Some(folds) = self.folds.filter(|folds| !(1..=MOST_FOLDS).contains(folds)) {
+            return Err(Error::setting("folds", folds, format!("from 1 to {MOST_FOLDS}")));
         }
         if self.particles > MOST_PARTICLES {
             let expected = format!("at most {MOST_PARTICLES}");

@@ -1,9 +1,11 @@
 //! A Bayesian neural network model of the dynamics, trained by Stein variational gradient descent
 //! (the paper's Section 4 and Algorithm 2).
 
+mod broken;
 mod choice;
 mod config;
 mod train;
+mod windows;
 
 pub use choice::Compared;
 pub use config::BnnConfig;
@@ -19,7 +21,6 @@ use hambo_engine::rng::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use train::broken_particles;
 
 /// What happened in training and calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub struct FitReport {
     pub stopped_early: bool,
     /// Held-out negative log-likelihood of each particle as kept, in nats of a standardized transition.
     pub validation_nll: Vec<f64>,
-    /// Particles that are far worse than the others on held-out data.
+    /// Particles that were far worse than the others on held-out data: the best other one of their fold took their place.
     pub broken_particles: Vec<usize>,
     /// Rows trained on, validated on, calibrated on, over all folds.
     pub rows: [usize; 3],
@@ -70,12 +71,28 @@ impl Bnn {
         run: &Run<'_>,
     ) -> Result<Self> {
         let stream = Stream::new(seed).child("model");
-        let split = Split::cross(data, config.folds, config.holdout, stream.child("split"))?;
+        let folds = config.folds_for(data.len());
+        let split = Split::cross(data, folds, config.holdout, stream.child("split"))?;
         Bnn::choose(device, data, &split, config, stream, run)
     }
 
     /// Trains a model for each fold, stops on its validation rows, calibrates all on what they held out.
     pub fn fit(
+        device: &Device,
+        data: &Transitions,
+        split: &Split,
+        config: &BnnConfig,
+        stream: Stream,
+        run: &Run<'_>,
+    ) -> Result<Self> {
+        let mut model = Bnn::trained(device, data, split, config, stream, run)?;
+        device.run(|| model.leave_out_broken(device, data))?;
+        model.calibrate(device, data)?;
+        Ok(model)
+    }
+
+    /// A model that is trained, but not calibrated.
+    fn trained(
         device: &Device,
         data: &Transitions,
         split: &Split,
@@ -124,8 +141,6 @@ impl Bnn {
             held_out: split.without_training(),
         };
         device.run(|| model.train(device, data, split, stream.child("minibatches"), run))?;
-        model.report.broken_particles = broken_particles(&model.report.validation_nll, ds);
-        model.calibrate(device, data)?;
         Ok(model)
     }
 

@@ -192,25 +192,3 @@ fn kept_parts<'b>(
     let [mean, square] = optimizer.moments();
     [("params", &mut ensemble.params), ("best", best), ("adam.mean", mean), ("adam.square", square)]
 }
-
-/// Particles whose held-out loss is more than one nat a dimension above the median.
-pub(super) fn broken_particles(nll: &[f64], dims: usize) -> Vec<usize> {
-    let mut sorted = nll.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let median = sorted[(sorted.len() - 1) / 2];
-    (0..nll.len()).filter(|&k| nll[k] > median + dims as f64).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_particle_is_broken_if_it_is_a_nat_a_dimension_worse_than_the_median() {
-        assert_eq!(broken_particles(&[-3.0, -2.9, 0.2, -3.1, -2.8], 3), [2]);
-        assert_eq!(broken_particles(&[-3.0, -2.9, 0.0, -3.1, -2.8], 3), [] as [usize; 0]);
-        assert_eq!(broken_particles(&[5.0, -3.0, 5.0, -3.0, -3.0], 1), [0, 2]);
-        assert_eq!(broken_particles(&[7.0, 0.0], 2), [0], "of two the better one is the measure");
-        assert_eq!(broken_particles(&[7.0], 2), [] as [usize; 0]);
-    }
-}
