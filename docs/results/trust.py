@@ -25,7 +25,7 @@ from pathlib import Path
 
 from trust_cases import ENVS, HORIZON, VARIANTS, cases, runs
 from trust_policies import ROOT, path_of, policies
-from trust_table import write_table
+from trust_table import earlier_runs, write_table
 
 RESULTS = ROOT / "docs/results/trust"
 METHODS = "ca,da1,dainf,ds,ts1,tsinf"
@@ -63,6 +63,7 @@ def arguments():
     evaluate.add_argument("--again", action="store_true", help="repeat runs that ended in an error")
     tabulate = whats.add_parser("table", help="write README.md and table.json")
     tabulate.add_argument("--runs", type=Path, nargs="+", default=[RESULTS / "runs.jsonl"])
+    tabulate.add_argument("--earlier", type=Path, nargs="*", default=[], help="runs of builds before, for earlier.json; else that file is taken as it is")
     tabulate.add_argument("--truth", type=Path, default=RESULTS / "truth.json")
     tabulate.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
@@ -226,8 +227,10 @@ def write(path, text):
 
 
 def table(options):
-    entries = [json.loads(line) for path in options.runs for line in path.read_text().splitlines()]
-    for name, text in write_table(entries, json.loads(options.truth.read_text())).items():
+    read = lambda paths: [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    truth, kept = json.loads(options.truth.read_text()), options.out / "earlier.json"
+    earlier = earlier_runs(read(options.earlier), truth) if options.earlier else json.loads(kept.read_text()) if kept.exists() else []
+    for name, text in write_table(read(options.runs), truth, earlier).items():
         write(options.out / name, text)
 
 

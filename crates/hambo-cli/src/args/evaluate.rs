@@ -131,7 +131,8 @@ pub struct Evaluate {
     pub delta: f64,
     /// Size of the confidence set for ca, in standard deviations of the model: a rule or a number, 0 or larger
     ///
-    /// Rules: trajectory (from held-out trajectories), gaussian (normal quantile for --delta), conformal (from
+    /// Rules: trajectory (from held-out episodes that are replayed in the model with the policy in the loop; a large set
+    /// where too few are near the policy), gaussian (normal quantile for --delta), conformal (from
     /// held-out single steps), literal (Section 4.1 of the paper to the letter), theory (Lemma 3.6; needs --model gp
     /// and --norm-bound). The paper's experiments use the number 1.
     #[arg(long, default_value = "trajectory", allow_hyphen_values = true, help_heading = "Method")]
@@ -147,7 +148,7 @@ pub struct Evaluate {
     pub rollouts: Option<usize>,
     /// Amount of computation
     ///
-    /// quick: 8,000 training steps for the model, 3 to 10 short rounds of DQN for da1. paper: 30,000 training steps,
+    /// quick: 10,000 to 30,000 training steps for the model, by the data, 3 to 10 short rounds of DQN for da1. paper: 30,000 steps,
     /// 12 long rounds of DQN for da1, and 12 rounds of SAC in addition to pathwise for ca.
     #[arg(long, value_enum, default_value_t = Scale::Quick, help_heading = "Method")]
     pub scale: Scale,

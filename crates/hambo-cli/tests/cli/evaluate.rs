@@ -216,3 +216,23 @@ fn tables_and_several_files_are_data_too() {
     );
     assert_eq!((&part["data"]["transitions"], &part["data"]["episodes"]), (&90.into(), &10.into()));
 }
+
+/// A model of several folds answers the same when it is read again, and each of its episodes is replayed in the model that has
+/// not seen it.
+#[test]
+fn a_fitted_model_of_several_folds_gives_the_same_bound() {
+    let place = Place::with_data();
+    place.write("folds.json", &SMALL.replace(r#""folds": 1"#, r#""folds": 3"#));
+    let line = EVALUATE
+        .replace("--model-config small.json", "--model-config folds.json")
+        .replace(METHODS, "ca,dainf,ds");
+    let first = place.json(&format!("{line} --json --out run"));
+    assert_eq!(first["model"]["fit"]["folds"], 3);
+    let replay = &first["confidence_set"]["trajectory"];
+    assert_eq!((&replay["episodes"], &replay["near"]), (&40.into(), &40.into()), "{replay}");
+    let line = line.replace("--model-config folds.json", "--fitted run");
+    let again = place.json(&format!("{line} --json"));
+    for key in ["estimates", "confidence_set", "adversary", "lower_bound", "evidence"] {
+        assert_eq!(first[key], again[key], "{key}");
+    }
+}

@@ -17,8 +17,8 @@ const STEPS: usize = 50;
 const AROUND: usize = 0;
 /// The policy is off course if it is this many standard deviations of the episodes away from their mean.
 const FAR: f64 = 2.0;
-/// Deviations are not taken for smaller than this share of those of all data.
-const LEAST: f64 = 0.01;
+/// Deviations are not taken for smaller than this share of those of all data; an entry that never changes is not looked at.
+const LEAST: f64 = 0.05;
 
 /// The share of its steps at which the policy, in the model and from the same starts, is away from where the episodes `[first
 /// row, steps]` were at the same time; in the entry of the state where it is largest.
@@ -52,7 +52,7 @@ pub(super) fn off_course(
                 break; // nothing is left to compare
             }
             looked += 1;
-            for d in 0..seen {
+            for d in (0..seen).filter(|&d| least[d] > 0.0) {
                 let (mean, deviation) = spread(logged.iter().map(|&row| &data.state(row)[d]));
                 let mut there: Vec<f64> =
                     running.iter().map(|&i| f64::from(states[i * carried + d])).collect();

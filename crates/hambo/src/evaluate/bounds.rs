@@ -86,12 +86,13 @@ pub(super) fn bound(
     let rollouts = config.rollouts.next_multiple_of(model.folds());
     let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
     let setting = problem.setting(task, policy)?;
+    let largest = largest_return(&setting, task.reward_range(data)?);
     let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
             return saved.read(Returns::restore);
         }
-        let returns = rollout(
+        let mut returns = rollout(
             device,
             model,
             &setting,
@@ -100,6 +101,8 @@ pub(super) fn bound(
             stream.child("transitions"),
             run,
         )?;
+        let finite = returns.values.iter_mut().filter(|r| r.is_finite());
+        finite.for_each(|r| *r = r.clamp(-largest, largest));
         run.save(&name, || Ok(returns.stored()))?;
         Ok::<_, Error>(returns)
     };
@@ -188,6 +191,13 @@ pub(super) fn bound(
             Some(explanation.why(problem, setting, &starts, stream.child("transitions"))?);
     }
     Ok(bounds)
+}
+
+/// The largest size of a return, with rewards in a range: where a model is wrong, a task may pay what was never seen although
+/// the state is inside the range of the logs.
+fn largest_return(setting: &Setting<'_>, [low, high]: [f32; 2]) -> f32 {
+    let weights: f64 = (0..setting.horizon).map(|t| setting.discount.powi(t as i32)).sum();
+    (f64::from(low.abs().max(high.abs())) * weights) as f32
 }
 
 /// The search in the largest set is this many times as short as the one that counts.

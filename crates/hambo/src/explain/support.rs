@@ -224,7 +224,7 @@ impl Usual {
         let folds = model.held_out().held_out_by_fold();
         let folds: Vec<Vec<u32>> =
             folds.into_iter().map(|rows| some(rows, HELD_OUT / model.folds())).collect();
-        let (rows, sigma) = match folds.iter().any(|rows| rows.is_empty()) {
+        let (rows, sigma) = match folds.is_empty() || folds.iter().any(Vec::is_empty) {
             true => (measure, model.predict(device, &s, &a)?.epistemic_std),
             false => (folds.concat(), held_out_std(device, data, model, &folds)?),
         };

@@ -194,12 +194,19 @@ impl Task {
 
     /// The worst reward of a step that is declared or that the logs show, whichever is lower.
     pub fn lowest_reward(&self, data: &Transitions) -> Result<f32> {
+        Ok(self.reward_range(data)?[0])
+    }
+
+    /// That, and the best reward that the logs show.
+    pub(crate) fn reward_range(&self, data: &Transitions) -> Result<[f32; 2]> {
         let declared = self.worst_reward.map_or(f32::INFINITY, |worst| worst as f32);
         if self.worst_reward.is_some() && !declared.is_finite() {
             return Err(Error::setting("worst_reward", declared, "a finite number"));
         }
         let (rewards, _) = Task { termination: None, ..self.clone() }.logged(data)?;
-        Ok(rewards.into_iter().fold(declared, f32::min))
+        Ok(rewards
+            .into_iter()
+            .fold([declared, f32::NEG_INFINITY], |[low, high], r| [low.min(r), high.max(r)]))
     }
 
     /// Whether the model has to predict the reward.

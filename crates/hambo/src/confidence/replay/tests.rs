@@ -176,7 +176,7 @@ fn a_policy_that_is_far_from_the_log_has_no_evidence() {
 
 /// The whole experiment, for the documents: `cargo test --release -p hambo --lib replay -- --ignored --nocapture`.
 #[test]
-#[ignore = "takes minutes; its figures are in docs/results"]
+#[ignore = "takes minutes; its figures are in docs/guarantees.md"]
 fn a_thousand_logs() {
     for (episodes, catastrophes) in [(40, 0.0), (100, 0.0), (100, 0.04), (200, 0.04)] {
         let (violated, gap) = violations(1000, episodes, catastrophes);
