@@ -101,8 +101,7 @@ pub(super) fn bound(
             stream.child("transitions"),
             run,
         )?;
-        let finite = returns.values.iter_mut().filter(|r| r.is_finite());
-        finite.for_each(|r| *r = r.clamp(-largest, largest));
+        returns.values.iter_mut().for_each(|r| *r = r.min(largest));
         run.save(&name, || Ok(returns.stored()))?;
         Ok::<_, Error>(returns)
     };
@@ -193,8 +192,8 @@ pub(super) fn bound(
     Ok(bounds)
 }
 
-/// The largest size of a return, with rewards in a range: where a model is wrong, a task may pay what was never seen although
-/// the state is inside the range of the logs.
+/// The largest return that counts, with rewards in a range: where a model is wrong, a task may pay more than was ever seen,
+/// although the state is inside the range of the logs. What it costs there is believed.
 fn largest_return(setting: &Setting<'_>, [low, high]: [f32; 2]) -> f32 {
     let weights: f64 = (0..setting.horizon).map(|t| setting.discount.powi(t as i32)).sum();
     (f64::from(low.abs().max(high.abs())) * weights) as f32
