@@ -297,7 +297,7 @@ fn two_kinds() -> (Transitions, Split) {
         timeouts: vec![false; n],
         episode_starts: vec![0],
     };
-    let kind = |row: usize| if row % 2 == 0 { 1.0 } else { -1.0 };
+    let kind = |row: usize| if row.is_multiple_of(2) { 1.0 } else { -1.0 };
     columns.next_states.iter_mut().enumerate().for_each(|(row, s)| *s += kind(row));
     let rows = |kind: u32, from: u32| (from..n as u32).filter(move |row| row % 2 == kind);
     let fold = |kind: u32| Fold {

@@ -79,8 +79,8 @@ fn worse(values: &[f64], folds: usize, limit: impl Fn(f64) -> f64) -> Vec<usize>
         limit(sorted[(sorted.len() - 1) / 2])
     };
     let limits: Vec<f64> = (0..folds).map(limit_of).collect();
-    // What is not a number is worse than any.
-    (0..values.len()).filter(|&k| !(values[k] <= limits[k % folds])).collect()
+    let is_worse = |k: &usize| values[*k].is_nan() || values[*k] > limits[k % folds];
+    (0..values.len()).filter(is_worse).collect()
 }
 
 #[cfg(test)]
