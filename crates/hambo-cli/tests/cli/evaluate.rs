@@ -222,7 +222,7 @@ fn tables_and_several_files_are_data_too() {
 #[test]
 fn a_fitted_model_of_several_folds_gives_the_same_bound() {
     let place = Place::with_data();
-    place.write("folds.json", &SMALL.replace(r#""folds": 1"#, r#""folds": 3"#));
+    place.write("folds.json", SMALL.replace(r#""folds": 1"#, r#""folds": 3"#));
     let line = EVALUATE
         .replace("--model-config small.json", "--model-config folds.json")
         .replace(METHODS, "ca,dainf,ds");
