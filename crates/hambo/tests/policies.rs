@@ -8,7 +8,7 @@ mod common;
 
 use assets::assets;
 use common::Folder;
-use hambo::policy::Policy;
+use hambo::policy::{NormalizerFile, Policy};
 use hambo_engine::backend::Device;
 use hambo_engine::rng::Stream;
 use hambo_envs::{EnvName, Episodes, simulate};
@@ -189,4 +189,72 @@ fn damaged_agents_do_not_panic() {
             let _ = Policy::read(path.to_str().unwrap());
         }
     }
+}
+
+/// Wherever an agent's normalizer is, it is the same policy; and without it another one, which is never taken by mistake.
+#[test]
+fn normalizers_are_found_where_people_put_them() {
+    let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/agents/ppo");
+    let device = Device::cpu(Some(1)).unwrap();
+    let action = |policy: &Policy| {
+        let mut actions = device.zeros(policy.action_dim());
+        let state = vec![0.3; policy.state_dim()];
+        policy.act(&device, &device.upload(&state), &mut actions);
+        device.download(&actions).unwrap()
+    };
+    let with = Policy::read(agents.join("agent.zip").to_str().unwrap()).unwrap();
+    assert_eq!(with.normalizer_file(), Some(agents.join("vecnormalize.pkl").as_path()));
+    let right = action(&with);
+
+    let folder = Folder::new("normalizers");
+    let agent = folder.0.join("Hopper-v3.zip");
+    std::fs::copy(agents.join("agent.zip"), &agent).unwrap();
+    std::fs::create_dir_all(folder.0.join("Hopper-v3")).unwrap();
+    let agent = agent.to_str().unwrap();
+    for place in [
+        "vecnormalize.pkl",
+        "vec_normalize.pkl",
+        "Hopper-v3/vecnormalize.pkl",
+        "Hopper-v3/vec_normalize.pkl",
+        "Hopper-v3_VecNormalize_final.pkl",
+        "Hopper-v3/rl_model_vecnormalize_1000_steps.pkl",
+    ] {
+        let place = folder.0.join(place);
+        std::fs::copy(agents.join("vecnormalize.pkl"), &place).unwrap();
+        let policy = Policy::read(agent).unwrap();
+        assert_eq!((action(&policy), policy.normalizer_file()), (right.clone(), Some(&*place)));
+        std::fs::remove_file(&place).unwrap();
+    }
+
+    // Trained with a normalizer, and none is there.
+    if let Some(assets) = assets() {
+        let lone = folder.0.join("lone.zip");
+        for name in ["a2c/Hopper-v3/Hopper-v3", "ppo/HalfCheetah-v3/HalfCheetah-v3"] {
+            std::fs::copy(assets.join(format!("sb3/{name}.zip")), &lone).unwrap();
+            let error = Policy::read(lone.to_str().unwrap()).unwrap_err().to_string();
+            assert!(error.contains("was trained with an observation normalizer"), "{error}");
+            assert!(error.contains("--normalizer FILE"), "{error}");
+        }
+        for name in ["ppo", "trpo", "sac", "ddpg"] {
+            let path = assets.join(format!("sb3/{name}/Pendulum-v1/Pendulum-v1.zip"));
+            assert!(Policy::read(path.to_str().unwrap()).unwrap().normalizer_file().is_none());
+        }
+    }
+    let without = Policy::read_with(agent, &NormalizerFile::Without).unwrap();
+    assert!(action(&without) != right && without.normalizer_file().is_none());
+    let elsewhere = NormalizerFile::At(agents.join("vecnormalize.pkl"));
+    assert_eq!(action(&Policy::read_with(agent, &elsewhere).unwrap()), right);
+
+    // Several that may be meant.
+    for name in ["a_vecnormalize.pkl", "b_vecnormalize.pkl"] {
+        std::fs::copy(agents.join("vecnormalize.pkl"), folder.0.join(name)).unwrap();
+    }
+    let error = Policy::read(agent).unwrap_err().to_string();
+    assert!(error.contains("several files may be its observation normalizer"), "{error}");
+    let missing = NormalizerFile::At(folder.0.join("missing.pkl"));
+    let error = Policy::read_with(agent, &missing).unwrap_err().to_string();
+    assert!(error.contains("missing.pkl"), "{error}");
+    let other = agents.join("../../../../../../checkpoints/pendulum/good.safetensors");
+    let error = Policy::read_with(other.to_str().unwrap(), &elsewhere).unwrap_err().to_string();
+    assert!(error.contains("only agents of Stable-Baselines3"), "{error}");
 }

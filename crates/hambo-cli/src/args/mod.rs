@@ -13,7 +13,7 @@ pub use demo::Demo;
 pub use evaluate::{Adversary, Evaluate, Model};
 pub use inspect::Inspect;
 pub use reproduce::{Experiment, Reproduce};
-pub use shared::{Acting, Data, DeviceName, Machine, Scale};
+pub use shared::{Acting, Data, DeviceName, Machine, Normalizer, Scale};
 pub use simulate::{Collect, Return, Train};
 
 use clap::{Parser, Subcommand};

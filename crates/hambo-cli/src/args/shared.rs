@@ -14,7 +14,7 @@ pub const POLICIES: &str =
 pub fn with_kinds(help: &str) -> String {
     format!(
         "{help}\n\nBuilt-in policies are waypoint (for point-safety), proportional (point) and swing-up (pendulum). A \
-         file is a Stable-Baselines3 agent (.zip; a vecnormalize.pkl in the same folder is applied), a D4RL file with \
+         file is a Stable-Baselines3 agent (.zip; a vecnormalize.pkl beside it, or in a folder of its name, is applied), a D4RL file with \
          a policy in it (.hdf5), an ONNX model (.onnx), or a network saved by `hambo train` (.safetensors)."
     )
 }
@@ -28,6 +28,17 @@ pub struct Acting {
     /// Standard deviation of Gaussian noise added to the policy's actions, 0 or larger, in units of the action
     #[arg(long, value_name = "SIGMA", default_value_t = 0.0, allow_negative_numbers = true)]
     pub policy_noise: f64,
+    #[command(flatten)]
+    pub normalizer: Normalizer,
+}
+
+/// Where agents have their observation normalizers.
+#[derive(Args)]
+pub struct Normalizer {
+    /// Observation normalizer of the Stable-Baselines3 agents, a file written by VecNormalize.save, or none
+    /// [default: vecnormalize.pkl or its like beside the agent, or in a folder of the agent's name]
+    #[arg(long, value_name = "FILE")]
+    pub normalizer: Option<PathBuf>,
 }
 
 /// The log and the part of it to use.

@@ -1,10 +1,9 @@
 //! `hambo collect`
 
-use super::{Outcome, host_device};
+use super::{Outcome, host_device, read_policy};
 use crate::args::Collect;
 use crate::output::{Bars, print};
 use hambo::data::write_d4rl;
-use hambo::policy::Policy;
 use hambo_engine::rng::Stream;
 use hambo_envs::{Behavior, Collection, EnvName, collect};
 use std::process::ExitCode;
@@ -13,7 +12,7 @@ pub fn run(arguments: &Collect) -> Outcome {
     let env = arguments.env.parse::<EnvName>()?.spec()?;
     let mut behaviors = Vec::new();
     for spec in &arguments.policy {
-        let policy = Policy::read(spec)?;
+        let policy = read_policy(spec, &arguments.normalizer)?;
         let policy = if arguments.stochastic { policy.sampling()? } else { policy };
         behaviors.extend(
             arguments.noise.iter().map(|&noise| Behavior { policy: policy.clone(), noise }),

@@ -15,8 +15,8 @@ mod truth;
 
 pub use prepare::Prepared;
 
-use crate::args::{Acting, Command, DeviceName, Machine};
-use hambo::policy::Policy;
+use crate::args::{Acting, Command, DeviceName, Machine, Normalizer};
+use hambo::policy::{NormalizerFile, Policy};
 use hambo::report::SCHEMA;
 use hambo_engine::backend::Device;
 use std::error::Error;
@@ -56,8 +56,18 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
 
 /// The policy, as it is to act.
 fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
-    let policy = Policy::read(spec)?.with_noise(acting.policy_noise)?;
+    let policy = read_policy(spec, &acting.normalizer)?.with_noise(acting.policy_noise)?;
     if acting.stochastic { policy.sampling() } else { Ok(policy) }
+}
+
+/// The policy with the normalizer that is asked for.
+fn read_policy(spec: &str, asked: &Normalizer) -> hambo::Result<Policy> {
+    let normalizer = match &asked.normalizer {
+        None => NormalizerFile::Found,
+        Some(file) if file.as_os_str() == "none" => NormalizerFile::Without,
+        Some(file) => NormalizerFile::At(file.clone()),
+    };
+    Policy::read_with(spec, &normalizer)
 }
 
 /// The CPU unless a GPU is asked for by name, for work that is mostly done there: a simulator, a Gaussian process.

@@ -142,8 +142,10 @@ impl fmt::Display for Warning {
             ),
             Warning::BrokenParticles { particles, nll } => write!(
                 f,
-                "particles {particles:?} predicted validation data far worse than the others (NLL of all: {nll:.2?}) and were left \
-                 out: the best other one of their model stands in for each; a longer training may help"
+                "{} of {} networks ({particles:?}) predicted validation episodes far worse than the others and were left out: the \
+                 best other one of their model stands in for each; a longer training may help",
+                particles.len(),
+                nll.len()
             ),
             Warning::OneParticle => {
                 f.write_str("one particle knows no epistemic uncertainty: its DAinf is a neutral estimate")

@@ -15,6 +15,7 @@ pub use action_noise::ActionNoise;
 pub use coverage::{Coverage, coverage};
 pub use describe::Description;
 pub use function::ActionFn;
+pub use normalizer::NormalizerFile;
 
 use crate::task::Task;
 use crate::{Error, Result};
@@ -24,8 +25,8 @@ use hambo_engine::expression::Program;
 use hambo_engine::nn::Ensemble;
 use layers::{Linear, Output};
 use mlp::Mlp;
-use readers::{d4rl, onnx, safetensors, sb3};
-use std::path::Path;
+use readers::safetensors;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A policy: built in, read from a file, or [a function](Policy::from_fn) of one's own.
@@ -45,6 +46,8 @@ pub struct Policy {
     kind: Kind,
     /// Whether it was read from a file, which `spec` names.
     from_file: bool,
+    /// The file of the observation normalizer that it was read with.
+    normalizer: Option<PathBuf>,
     /// Whether its actions are sampled from its own distribution.
     sampling: bool,
     /// Standard deviation of the Gaussian noise on top of its actions.
@@ -61,53 +64,20 @@ enum Kind {
     Function(Function),
 }
 
-/// Larger files are not read: they are not policies.
-const LARGEST_FILE: u64 = 4 << 30;
-
 impl Policy {
     /// Reads a policy from its specification: `builtin:NAME[,gain=value…]`, or a file, whose kind is recognized by its
-    /// content: a Stable-Baselines3 agent (.zip, with the `vecnormalize.pkl` next to it), a policy that D4RL stored
-    /// with its data (.hdf5), an ONNX graph (.onnx), or [a saved network](Policy::save) (.safetensors).
+    /// content: a Stable-Baselines3 agent (.zip, with the `vecnormalize.pkl` next to it or in a folder of its name), a policy
+    /// that D4RL stored with its data (.hdf5), an ONNX graph (.onnx), or [a saved network](Policy::save) (.safetensors).
     pub fn read(spec: &str) -> Result<Self> {
+        Policy::read_with(spec, &NormalizerFile::Found)
+    }
+
+    /// The same, with what is known of an agent's observation normalizer.
+    pub fn read_with(spec: &str, normalizer: &NormalizerFile) -> Result<Self> {
         if let Some(builtin) = spec.strip_prefix("builtin:") {
             return builtin::read(spec, builtin);
         }
-        let path = Path::new(spec);
-        let metadata = match std::fs::metadata(path) {
-            Ok(metadata) => metadata,
-            Err(e) if FILES.iter().any(|kind| spec.ends_with(kind)) => {
-                return Err(Error::io(path, "read", e));
-            }
-            Err(_) => {
-                return Err(Error::Mismatch(format!(
-                    "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}; or \
-                     a file: {FILE_KINDS}",
-                    builtin::names()
-                )));
-            }
-        };
-        if !metadata.is_file() || metadata.len() > LARGEST_FILE {
-            let problem =
-                format!("not a file of at most {LARGEST_FILE} bytes: expected {FILE_KINDS}");
-            return Err(Error::file(path, problem));
-        }
-        let mut start = Vec::new();
-        let read = |e| Error::io(path, "read", e);
-        let file = std::fs::File::open(path).map_err(read)?;
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, 9), &mut start).map_err(read)?;
-        let policy = match &start[..] {
-            [0x89, b'H', b'D', b'F', ..] => d4rl::read(spec, path),
-            [b'P', b'K', ..] => sb3::read(spec, path, &std::fs::read(path).map_err(read)?),
-            [_, _, _, _, _, _, _, 0, b'{'] => {
-                safetensors::read(spec, path, &std::fs::read(path).map_err(read)?)
-            }
-            [0x08, 1..=32, ..] => onnx::read(spec, path, &std::fs::read(path).map_err(read)?),
-            _ if spec.ends_with(".onnx") => {
-                onnx::read(spec, path, &std::fs::read(path).map_err(read)?)
-            }
-            _ => Err(Error::file(path, format!("not a policy: expected {FILE_KINDS}"))),
-        };
-        Ok(Policy { from_file: true, ..policy? })
+        Ok(Policy { from_file: true, ..readers::read(spec, normalizer)? })
     }
 
     /// Writes a network as a safetensors file of format `hambo-policy/1`, which [`Policy::read`] reads.
@@ -200,7 +170,16 @@ impl Policy {
 
     fn new(spec: &str, state_dim: usize, action_dim: usize, kind: Kind) -> Self {
         let spec = spec.to_owned();
-        Policy { spec, state_dim, action_dim, kind, from_file: false, sampling: false, noise: 0.0 }
+        Policy {
+            spec,
+            state_dim,
+            action_dim,
+            kind,
+            from_file: false,
+            normalizer: None,
+            sampling: false,
+            noise: 0.0,
+        }
     }
 
     /// The same policy with actions sampled from its own distribution instead of their mean.
@@ -232,6 +211,11 @@ impl Policy {
     }
 
     /// Whether it was read from a file, which its specification names.
+    /// The file of the observation normalizer that it was read with.
+    pub fn normalizer_file(&self) -> Option<&Path> {
+        self.normalizer.as_deref()
+    }
+
     pub(crate) fn is_from_file(&self) -> bool {
         self.from_file
     }
@@ -381,8 +365,3 @@ impl Policy {
         }
     }
 }
-
-/// Extensions of the files that can be read.
-const FILES: [&str; 4] = [".zip", ".hdf5", ".onnx", ".safetensors"];
-const FILE_KINDS: &str = "an agent of Stable-Baselines3 (.zip), a D4RL file with a policy in it (.hdf5), an ONNX graph \
-                          (.onnx) or a network in the format hambo-policy/1 (.safetensors)";

@@ -1,6 +1,19 @@
 //! The normalization of observations that a policy was trained with.
 
 use hambo_engine::backend::{Buffer, Device};
+use std::path::PathBuf;
+
+/// Where an agent's observation normalizer is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NormalizerFile {
+    /// Where it usually is, if there is one: beside the agent, or in a folder of its name.
+    #[default]
+    Found,
+    /// In this file.
+    At(PathBuf),
+    /// There is none.
+    Without,
+}
 
 /// (s − mean) / √(var + epsilon), clipped to ±`clip`.
 #[derive(Clone, Debug, PartialEq)]

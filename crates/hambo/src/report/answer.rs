@@ -15,6 +15,7 @@ use crate::explain::support::SupportReport;
 use crate::explain::trace::{Region, Span, Trace, Worst};
 use crate::policy::Policy;
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// What was found out about a policy; its JSON is what `hambo evaluate --json` prints.
 ///
@@ -37,8 +38,10 @@ pub struct Answer {
     pub setup: Setup,
     /// The policy, as the user named it.
     pub policy: String,
-    /// SHA-256 of its file; none for a built-in one.
+    /// SHA-256 of its file, and of its normalizer's; none for a built-in one.
     pub policy_sha256: Option<String>,
+    /// The file of the observation normalizer that was applied; none where there is none, or it is in the policy's file.
+    pub policy_normalizer: Option<PathBuf>,
     /// One per method, in the order asked for.
     pub estimates: Vec<Estimate>,
     /// The bound of the method asked for first; none if that method is neutral.
@@ -110,6 +113,7 @@ impl Answer {
         let mut answer = Answer {
             policy: policy.spec.clone(),
             policy_sha256: policy_digest(policy)?,
+            policy_normalizer: policy.normalizer_file().map(Path::to_owned),
             lower_bound: evaluation.lower_bound(),
             evidence: evaluation.evidence(),
             level: (evaluation.evidence() == Some(Evidence::Supported))

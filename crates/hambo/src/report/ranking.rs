@@ -13,6 +13,7 @@ use crate::explain::support::SupportReport;
 use crate::policy::Policy;
 use serde::Serialize;
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 /// Several policies on one model, the best bound first; its JSON is what `hambo rank --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -41,8 +42,10 @@ pub struct RankedPolicy {
     pub policy: String,
     /// What tells it from the others.
     pub name: String,
-    /// SHA-256 of its file; none for a built-in one.
+    /// SHA-256 of its file, and of its normalizer's; none for a built-in one.
     pub policy_sha256: Option<String>,
+    /// The file of the observation normalizer that was applied.
+    pub policy_normalizer: Option<PathBuf>,
     /// The bound of the method asked for first; none if that method is neutral.
     pub lower_bound: Option<f64>,
     /// Whether all thresholds are reached; none where there are none.
@@ -135,6 +138,7 @@ impl RankedPolicy {
             policy: policies[index].spec.clone(),
             name: names[index].clone(),
             policy_sha256: policy_digest(&policies[index])?,
+            policy_normalizer: policies[index].normalizer_file().map(Path::to_owned),
             lower_bound: evaluation.lower_bound(),
             verdict: Verdict::of(&evaluation, threshold),
             truth,

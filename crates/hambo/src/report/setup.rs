@@ -181,8 +181,6 @@ pub(super) fn policy_digest(policy: &Policy) -> Result<Option<String>> {
     if !policy.is_from_file() {
         return Ok(None);
     }
-    let normalizer = path.with_file_name("vecnormalize.pkl");
-    let beside = path.extension().is_some_and(|e| e == "zip") && normalizer.is_file();
-    digest(&if beside { vec![path.to_owned(), normalizer] } else { vec![path.to_owned()] })
-        .map(Some)
+    let files = [Some(path), policy.normalizer_file()];
+    digest(&files.into_iter().flatten().map(Path::to_owned).collect::<Vec<_>>()).map(Some)
 }

@@ -102,6 +102,7 @@ fn answer(bound: f64) -> Answer {
         setup: setup(),
         policy: "builtin:waypoint".to_owned(),
         policy_sha256: None,
+        policy_normalizer: None,
         estimates: vec![
             estimate(Method::Ca, -12.5, Some(bound)),
             estimate(Method::Ds, -11.0, None),
@@ -246,6 +247,7 @@ fn a_ranking_names_the_best() {
         policy: name.to_owned(),
         name: name.to_owned(),
         policy_sha256: None,
+        policy_normalizer: None,
         lower_bound: Some(bound),
         verdict: Some(verdict),
         truth: Some(Truth { value: bound + 1.0, std_error: 0.1, episodes: 50 }),

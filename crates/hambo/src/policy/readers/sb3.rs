@@ -7,16 +7,15 @@
 //! | DDPG, TD3 | `actor.mu` | tanh into the bounds | |
 //! | ARS | `action_net` | tanh into the bounds, or clipped to them if it is linear | |
 
-use super::numpy;
-use crate::policy::Policy;
+use super::vec_normalize;
 use crate::policy::action_std::ActionStd;
 use crate::policy::layers::{Linear, Output};
 use crate::policy::mlp::Mlp;
 use crate::policy::normalizer::Normalizer;
 use crate::policy::readers::Problem;
 use crate::policy::readers::archive::Archive;
-use crate::policy::readers::pickle::Pickle;
 use crate::policy::readers::torch::{self, Tensor};
+use crate::policy::{NormalizerFile, Policy};
 use crate::{Error, Result};
 use hambo_engine::backend::Activation;
 use serde::Deserialize;
@@ -26,9 +25,6 @@ use std::path::Path;
 
 const SUPPORTED: &str = "supported are MLP policies of A2C, PPO, TRPO, ARS, DDPG, TD3, SAC and TQC with vector \
                          observations and continuous (Box) actions";
-
-/// The file next to the agent's that holds the observation normalizer.
-const NORMALIZER: &str = "vecnormalize.pkl";
 
 /// The part of an agent's description that its actions depend on.
 #[derive(Deserialize)]
@@ -41,26 +37,42 @@ struct Agent {
     observation_space: Value,
     #[serde(default)]
     action_space: Value,
+    /// Set where there is a memory of transitions, as off-policy algorithms have.
+    #[serde(default)]
+    buffer_size: Value,
+    /// The last observation of its training as the policy got it, and before a normalizer changed it.
+    #[serde(default, rename = "_last_obs")]
+    last_obs: Value,
+    #[serde(default, rename = "_last_original_obs")]
+    last_original_obs: Value,
 }
 
 type Tensors = BTreeMap<String, Option<Tensor>>;
 
-/// Reads the agent in the file at `path` with these bytes, and the normalizer next to it.
-pub(in crate::policy) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
-    let agent = |normalizer| agent(bytes, normalizer);
-    let beside = path.with_file_name(NORMALIZER);
-    let normalizer = match std::fs::read(&beside) {
-        Ok(bytes) => normalizer(&bytes).map_err(|e| {
-            Error::file(&beside, format!("not an observation normalizer that can be read: {e}"))
-        })?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-        Err(e) => return Err(Error::io(&beside, "read", e)),
+/// Reads the agent in the file at `path` with these bytes, and its normalizer.
+pub(in crate::policy) fn read(
+    spec: &str,
+    path: &Path,
+    bytes: &[u8],
+    wanted: &NormalizerFile,
+) -> Result<Policy> {
+    let file = match wanted {
+        NormalizerFile::Found => vec_normalize::find(path)?,
+        NormalizerFile::At(file) => Some(file.clone()),
+        NormalizerFile::Without => None,
     };
-    let mlp = agent(normalizer).map_err(|e| Error::file(path, e))?;
-    Ok(Policy::network(spec, mlp))
+    let normalizer = file.as_deref().map(vec_normalize::read).transpose()?.flatten();
+    let is_missing = file.is_none() && *wanted == NormalizerFile::Found;
+    let agent = agent(bytes, normalizer, is_missing).map_err(|e| Error::file(path, e))?;
+    Ok(Policy { normalizer: file, ..Policy::network(spec, agent) })
 }
 
-fn agent(bytes: &[u8], normalizer: Option<Normalizer>) -> std::result::Result<Mlp, Problem> {
+/// The network of an agent; an error if its normalizer `is_missing` although it was trained with one.
+fn agent(
+    bytes: &[u8],
+    normalizer: Option<Normalizer>,
+    is_missing: bool,
+) -> std::result::Result<Mlp, Problem> {
     let mut archive = Archive::open(bytes)?;
     if !archive.has("data") || !archive.has("policy.pth") {
         return Err("a zip archive, but not an agent of Stable-Baselines3: it needs `data` and `policy.pth`"
@@ -70,6 +82,13 @@ fn agent(bytes: &[u8], normalizer: Option<Normalizer>) -> std::result::Result<Ml
     let agent: Agent = serde_json::from_slice(&description)
         .map_err(|e| format!("`data` does not describe an agent: {e}"))?;
     agent.check_spaces()?;
+    if is_missing && agent.had_a_normalizer() {
+        return Err(format!(
+            "it was trained with an observation normalizer (VecNormalize), and none is beside it ({}) or in a folder of its name: \
+             put it there, or say where it is with --normalizer FILE (--normalizer none if it really acts without)",
+            vec_normalize::NAMES[0]
+        ));
+    }
     let wanted = |name: &str| PARTS.iter().any(|part| name.starts_with(part));
     let tensors = torch::read(&archive.read("policy.pth")?, wanted)
         .map_err(|e| format!("`policy.pth`: {e}"))?;
@@ -78,8 +97,8 @@ fn agent(bytes: &[u8], normalizer: Option<Normalizer>) -> std::result::Result<Ml
     let observations = layers.first().map_or(0, |l| l.inputs);
     if let Some(n) = normalizer.as_ref().filter(|n| n.mean.len() != observations) {
         return Err(format!(
-            "the {NORMALIZER} next to it is for observations of {} numbers, but this agent takes {observations}: \
-             move one of them to another folder",
+            "its observation normalizer is for observations of {} numbers, but this agent takes {observations}: say which file it \
+             is with --normalizer FILE, or --normalizer none",
             n.mean.len()
         ));
     }
@@ -103,6 +122,13 @@ const PARTS: [&str; 7] = [
 ];
 
 impl Agent {
+    /// On-policy algorithms keep the observation before normalization only where there is a normalizer, and one that changes
+    /// observations; off-policy ones always keep one.
+    fn had_a_normalizer(&self) -> bool {
+        let (last, original) = (&self.last_obs, &self.last_original_obs);
+        self.buffer_size.is_null() && !original.is_null() && original != last
+    }
+
     fn check_spaces(&self) -> std::result::Result<(), Problem> {
         for (space, of) in
             [(&self.action_space, "actions"), (&self.observation_space, "observations")]
@@ -325,40 +351,26 @@ fn plain_json(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// The statistics of a `VecNormalize`; none if it leaves observations unchanged.
-fn normalizer(bytes: &[u8]) -> std::result::Result<Option<Normalizer>, Problem> {
-    let (pickle, _) = Pickle::read(bytes)?;
-    let state = pickle.root().state().ok_or("not a VecNormalize")?;
-    let field = |name: &str| state.get(name).ok_or_else(|| format!("it has no `{name}`"));
-    if !field("norm_obs")?.boolean().ok_or("`norm_obs` is neither True nor False")? {
-        return Ok(None);
-    }
-    let statistics = field("obs_rms")?
-        .state()
-        .ok_or("`obs_rms` does not describe a vector; dictionary observations are not supported")?;
-    let array = |name: &str| {
-        let values = statistics.get(name).and_then(numpy::array);
-        values
-            .map(|(_, values)| values)
-            .ok_or_else(|| format!("`obs_rms.{name}` is not an array of numbers"))
-    };
-    let number = |name: &str| {
-        let value = numpy::array(field(name)?).filter(|(shape, _)| shape.is_empty());
-        value
-            .and_then(|(_, v)| v.first().copied())
-            .ok_or_else(|| format!("`{name}` is not a number"))
-    };
-    Ok(Some(Normalizer {
-        mean: array("mean")?,
-        var: array("var")?,
-        clip: number("clip_obs")?,
-        epsilon: number("epsilon")?,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn on_policy_agents_tell_whether_they_had_a_normalizer() {
+        let had = |text: &str| serde_json::from_str::<Agent>(text).unwrap().had_a_normalizer();
+        assert!(had(
+            r#"{"_last_obs": {":serialized:": "A"}, "_last_original_obs": {":serialized:": "B"}}"#
+        ));
+        assert!(!had(
+            r#"{"_last_obs": {":serialized:": "A"}, "_last_original_obs": {":serialized:": "A"}}"#
+        ));
+        assert!(!had(r#"{"_last_obs": {":serialized:": "A"}, "_last_original_obs": null}"#));
+        assert!(
+            !had(r#"{"_last_obs": 1, "_last_original_obs": 2, "buffer_size": 1000}"#),
+            "off-policy"
+        );
+        assert!(!had("{}"));
+    }
 
     #[test]
     fn printed_arrays_are_read() {

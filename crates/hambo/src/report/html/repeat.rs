@@ -9,7 +9,13 @@ use crate::report::text::{escape, shortened};
 /// How an evaluation is repeated.
 pub(super) fn repeat(answer: &Answer) -> String {
     let digest = answer.policy_sha256.as_deref().map(escape);
-    fields(&answer.setup, &[("policy", Some(escape(&answer.policy))), ("policy’s SHA-256", digest)])
+    let normalizer = answer.policy_normalizer.as_ref();
+    let policy = [
+        ("policy", Some(escape(&answer.policy))),
+        ("policy’s observation normalizer", normalizer.map(|file| escape(&file.to_string_lossy()))),
+        ("policy’s SHA-256", digest),
+    ];
+    fields(&answer.setup, &policy)
 }
 
 /// How a ranking is repeated.
