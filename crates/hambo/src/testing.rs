@@ -2,11 +2,22 @@
 
 use crate::data::{Columns, Transitions};
 use crate::policy::Policy;
+use crate::rollout::Setting;
 use crate::task::{Initial, Task};
 use hambo_engine::backend::Device;
 use hambo_engine::expression::{Program, Scope};
 use hambo_engine::rng::Stream;
 use std::f64::consts::PI;
+
+/// A question about a policy; where logs end, a step pays −10.
+pub(crate) fn setting<'a>(
+    task: &'a Task,
+    policy: &'a Policy,
+    horizon: usize,
+    discount: f64,
+) -> Setting<'a> {
+    Setting { task, policy, horizon, discount, worst_reward: -10.0 }
+}
 
 /// A pendulum (cos θ, sin θ, θ̇) that is to be swung up by a torque.
 pub(crate) fn pendulum() -> Task {

@@ -143,6 +143,8 @@ pub struct Evaluate {
     #[arg(long, value_enum, help_heading = "Method")]
     pub adversary: Option<Adversary>,
     /// Number of trajectories simulated with the model for each estimate, 100 to 10,000,000 [default: 10,000, on a GPU 100,000]
+    ///
+    /// Of more than 10,000 each particle of dainf and tsinf has its share alone, but 10,000 at the least.
     #[arg(long, value_name = "L", help_heading = "Method")]
     #[arg(allow_negative_numbers = true)]
     pub rollouts: Option<usize>,

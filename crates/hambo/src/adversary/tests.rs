@@ -11,9 +11,10 @@ use crate::confidence::ConfidenceSet;
 use crate::data::{Columns, Transitions};
 use crate::dynamics::Bnn;
 use crate::policy::Policy;
-use crate::rollout::{Setting, World};
+use crate::rollout::World;
 use crate::run::Run;
 use crate::task::{Initial, Task};
+use crate::testing::setting;
 use hambo_engine::backend::{Activation, Device, Shape};
 use hambo_engine::expression::{Program, Scope};
 use hambo_engine::nn::Ensemble;
@@ -88,13 +89,7 @@ fn run_on(task: &Task, beta: f64, config: &SearchConfig) -> SearchReport {
     let device = Device::cpu(Some(2)).unwrap();
     let model = model(&device);
     let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
-    let setting = Setting {
-        task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: DISCOUNT,
-        worst_reward: -10.0,
-    };
+    let setting = setting(task, &policy, HORIZON, DISCOUNT);
     let data = no_data();
     let set = ConfidenceSet::new(&model, beta).unwrap();
     device.run(|| {

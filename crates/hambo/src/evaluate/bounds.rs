@@ -85,8 +85,10 @@ pub(super) fn bound(
     let stream = Stream::new(config.seed).child("rollouts");
     let rollouts = config.rollouts.next_multiple_of(model.folds());
     let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
-    let setting = problem.setting(task, policy)?;
-    let largest = largest_return(&setting, task.reward_range(data)?);
+    let (setting, largest_reward) = problem.setting(task, policy)?;
+    // Where a model is wrong, a task may pay more than was ever seen, although the state is inside the range of the logs. What
+    // it costs there is believed.
+    let largest = (f64::from(largest_reward) * setting.total_weight()) as f32;
     let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
@@ -111,21 +113,10 @@ pub(super) fn bound(
     // Beyond a number that is enough, each particle has its share of them alone.
     let of_each = (rollouts / members).max(ENOUGH_OF_EACH).next_multiple_of(model.folds());
     let starts_of_each = &starts[..of_each.min(rollouts) * (starts.len() / rollouts)];
-    let mut each = || match &each_member {
-        Some(returns) => Ok::<_, Error>(returns.clone()),
-        None => {
-            let returns = roll("particles", Propagation::EachMember, starts_of_each)?;
-            Ok(each_member.insert(returns).clone())
-        }
-    };
+    let mut each =
+        || once(&mut each_member, || roll("particles", Propagation::EachMember, starts_of_each));
     let mut of_ds: Option<Returns> = None; // CA is held against DS
-    let mut neutral_returns = || match &of_ds {
-        Some(returns) => Ok::<_, Error>(returns.clone()),
-        None => {
-            let returns = roll("ds", Propagation::Moments, &starts)?;
-            Ok(of_ds.insert(returns).clone())
-        }
-    };
+    let mut neutral_returns = || once(&mut of_ds, || roll("ds", Propagation::Moments, &starts));
     let mut bounds =
         Bounds { estimates: Vec::new(), set: None, search: None, search_members: None, why: None };
     let mut explanation = Explanation { wanted: explain, returns: Vec::new(), adversary: None };
@@ -192,11 +183,12 @@ pub(super) fn bound(
     Ok(bounds)
 }
 
-/// The largest return that counts, with rewards in a range: where a model is wrong, a task may pay more than was ever seen,
-/// although the state is inside the range of the logs. What it costs there is believed.
-fn largest_return(setting: &Setting<'_>, [low, high]: [f32; 2]) -> f32 {
-    let weights: f64 = (0..setting.horizon).map(|t| setting.discount.powi(t as i32)).sum();
-    (f64::from(low.abs().max(high.abs())) * weights) as f32
+/// What was rolled out before, or is now.
+fn once(kept: &mut Option<Returns>, roll: impl FnOnce() -> Result<Returns>) -> Result<Returns> {
+    match kept {
+        Some(returns) => Ok(returns.clone()),
+        None => Ok(kept.insert(roll()?).clone()),
+    }
 }
 
 /// The search in the largest set is this many times as short as the one that counts.

@@ -92,15 +92,16 @@ impl Problem<'_> {
         self.evaluate_within(Budget::new(self.config.delta)?, policy, run)
     }
 
-    /// What trajectories of a policy answer, for one of the rewards.
-    pub(super) fn setting<'b>(&'b self, task: &'b Task, policy: &'b Policy) -> Result<Setting<'b>> {
-        Ok(Setting {
-            task,
-            policy,
-            horizon: self.config.horizon,
-            discount: self.config.discount,
-            worst_reward: task.lowest_reward(self.data)?,
-        })
+    /// What trajectories of a policy answer, for one of the rewards, and the largest size of a reward, logged or declared.
+    pub(super) fn setting<'b>(
+        &'b self,
+        task: &'b Task,
+        policy: &'b Policy,
+    ) -> Result<(Setting<'b>, f32)> {
+        let [worst_reward, best] = task.reward_range(self.data)?;
+        let (horizon, discount) = (self.config.horizon, self.config.discount);
+        let setting = Setting { task, policy, horizon, discount, worst_reward };
+        Ok((setting, worst_reward.abs().max(best.abs())))
     }
 
     /// The same with a budget of its own, as for one of several policies.
@@ -113,7 +114,7 @@ impl Problem<'_> {
         let Problem { device, data, model, task, constraints, config } = *self;
         self.check(policy)?;
         let budget = budget.shared_by(1 + constraints.len());
-        let setting = self.setting(task, policy)?;
+        let (setting, _) = self.setting(task, policy)?;
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;
         let support = support(device, data, model, setting, &starts, stream)?;

@@ -73,8 +73,12 @@ pub struct Setting<'a> {
 impl Setting<'_> {
     /// The lowest return that a trajectory can have: the worst reward at every step.
     pub(crate) fn floor(&self) -> f64 {
-        let weights = (0..self.horizon).map(|t| self.discount.powi(t as i32));
-        f64::from(self.worst_reward) * weights.sum::<f64>()
+        f64::from(self.worst_reward) * self.total_weight()
+    }
+
+    /// Σ γᵗ over the horizon.
+    pub(crate) fn total_weight(&self) -> f64 {
+        (0..self.horizon).map(|t| self.discount.powi(t as i32)).sum()
     }
 }
 

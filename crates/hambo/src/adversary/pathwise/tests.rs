@@ -5,10 +5,9 @@ use crate::confidence::ConfidenceSet;
 use crate::data::{Columns, Transitions};
 use crate::dynamics::{Bnn, BnnConfig, Dynamics};
 use crate::policy::Policy;
-use crate::rollout::Setting;
 use crate::run::Run;
 use crate::task::Task;
-use crate::testing::{self, pendulum_data};
+use crate::testing::{self, pendulum_data, setting};
 use hambo_engine::backend::{Activation, Device};
 use std::f64::consts::PI;
 
@@ -37,8 +36,7 @@ fn pendulum() -> (Device, Task, Policy, Bnn, Vec<f32>) {
 #[test]
 fn gradients_are_those_of_finite_differences() {
     let (device, task, policy, model, starts) = pendulum();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 6, 0.9);
     let world = World::new(&device, &model, setting);
     for set in [ConfidenceSet::new(&model, 3.0).unwrap(), ConfidenceSet::literal(&model)] {
         let adversary =
@@ -83,8 +81,7 @@ fn gradients_go_through_learned_rewards_and_angles() {
     assert_eq!(model.layout().angles[0].from, Some(-std::f32::consts::PI));
     let task = Task::new("test", [2, 2], "r - 0.1*n[1]^2").unwrap().with_action_bounds(-9.0, 9.0);
     let policy = Policy::read("builtin:proportional,gain=0.7").unwrap();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 6, discount: 0.9, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 6, 0.9);
     let world = World::new(&device, &model, setting);
     let set = ConfidenceSet::new(&model, 3.0).unwrap();
     let adversary = ShiftAdversary::random(&device, &model, &set, 1, &[8], Stream::new(5)).unwrap();
@@ -95,8 +92,7 @@ fn gradients_go_through_learned_rewards_and_angles() {
 #[test]
 fn descent_lowers_the_return() {
     let (device, task, policy, model, starts) = pendulum();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 10, discount: 1.0, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 10, 1.0);
     let world = World::new(&device, &model, setting);
     let set = ConfidenceSet::new(&model, 3.0).unwrap();
     let mut adversary =
@@ -113,8 +109,7 @@ fn descent_lowers_the_return() {
 #[test]
 fn a_descent_most_of_whose_steps_were_dropped_stands_still() {
     let (device, task, policy, model, starts) = pendulum();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 5, discount: 1.0, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 5, 1.0);
     let world = World::new(&device, &model, setting);
     let set = ConfidenceSet::new(&model, 3.0).unwrap();
     let mut adversary =

@@ -6,9 +6,10 @@ use crate::adversary::FoundBy;
 use crate::dynamics::Bnn;
 use crate::policy::Policy;
 use crate::rollout::MemberAdversary;
-use crate::rollout::{Chooser, Propagation, Setting, World, rollout};
+use crate::rollout::{Chooser, Propagation, World, rollout};
 use crate::run::Run;
 use crate::task::{Initial, Task};
+use crate::testing::setting;
 use hambo_engine::backend::{Activation, Device, Shape};
 use hambo_engine::expression::{Program, Scope};
 use hambo_engine::nn::Ensemble;
@@ -59,13 +60,7 @@ fn search(steps: &[f32], config: &SearchConfig) -> (SearchReport, f64) {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task, data) = (model(&device, steps), task(), no_data());
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: DISCOUNT,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, HORIZON, DISCOUNT);
     let stream = Stream::new(5);
     let report = device.run(|| {
         let world = World::new(&device, &model, setting);
@@ -137,13 +132,7 @@ fn a_constant_choice_is_the_particle_itself() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (model(&device, &[1.0, -1.0, 0.5]), task());
     let policy = Policy::read("builtin:proportional,gain=0.3").unwrap();
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: DISCOUNT,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, HORIZON, DISCOUNT);
     let starts = task.initial.sample(300, &no_data(), Stream::new(1)).unwrap();
     let roll = |propagation: Propagation<'_>| {
         rollout(&device, &model, &setting, propagation, &starts, Stream::new(2), &Run::default())

@@ -47,13 +47,7 @@ fn search(reward: &str, drift: f32, [low, high]: [f32; 2], config: &SearchConfig
         ..task()
     };
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: STEPS,
-        discount: 1.0,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, STEPS, 1.0);
     let set = ConfidenceSet::new(&model, BETA).unwrap();
     device.run(|| {
         let world = World::new(&device, &model, setting);

@@ -46,13 +46,7 @@ fn the_worst_shift_is_found_in_the_reward_too() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (paying(&device, nothing_held_out()), learned());
     let policy = Policy::read(&format!("builtin:proportional,gain={GAIN}")).unwrap();
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: DISCOUNT,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, HORIZON, DISCOUNT);
     let set = ConfidenceSet::new(&model, BETA).unwrap();
     assert_eq!(set.reach.len(), 3);
     let config = SearchConfig {
@@ -90,8 +84,7 @@ fn members_carry_their_own_reward() {
     let device = Device::cpu(Some(2)).unwrap();
     let (model, task) = (paying(&device, nothing_held_out()), learned());
     let policy = Policy::read("builtin:proportional,gain=0").unwrap();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 5, discount: 1.0, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 5, 1.0);
     // Without actions member ± goes ± 0.1 a step in both entries: r = −(± 0.1 t) ± 0.05 from the origin.
     let starts = vec![0.0; 2 * 4000];
     let returns = rollout(
@@ -173,8 +166,7 @@ fn the_size_of_the_set_covers_the_reward() {
     let policy = Policy::from_fn("as logged", 2, 2, |_, actions| {
         actions.chunks_exact_mut(2).for_each(|a| a.copy_from_slice(&[0.1, 0.0]));
     });
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 20, discount: 1.0, worst_reward: -10.0 };
+    let setting = setting(&task, &policy, 20, 1.0);
     let world = World::new(&device, &model, setting);
     let set = ConfidenceSet::new(&model, 1.0).unwrap();
     let (config, run) = (SearchConfig::default(), Run::default());

@@ -5,8 +5,8 @@ use super::*;
 use crate::data::{Columns, Fold, Split};
 use crate::dynamics::{Bnn, Dynamics};
 use crate::policy::Policy;
-use crate::rollout::Setting;
 use crate::task::{Initial, Task};
+use crate::testing::setting;
 use hambo_engine::backend::{Activation, Device, Shape};
 use hambo_engine::nn::Ensemble;
 
@@ -110,13 +110,7 @@ fn violations(logs: usize, episodes: usize, catastrophes: f64) -> (f64, f64) {
     };
     let model = model(&device, held_out);
     let (task, policy) = (task(), policy(|s| -FEEDBACK as f32 * s));
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: 1.0,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, HORIZON, 1.0);
     let truth = value(DRIFT) - catastrophes * cost();
     let mut gaps: Vec<f64> = device.run(|| {
         let world = World::new(&device, &model, setting);
@@ -159,13 +153,7 @@ fn a_policy_that_is_far_from_the_log_has_no_evidence() {
     };
     let model = model(&device, held_out);
     let (task, policy) = (task(), policy(|_| 2.0));
-    let setting = Setting {
-        task: &task,
-        policy: &policy,
-        horizon: HORIZON,
-        discount: 1.0,
-        worst_reward: -10.0,
-    };
+    let setting = setting(&task, &policy, HORIZON, 1.0);
     let world = World::new(&device, &model, setting);
     let set = ConfidenceSet::new(&model, 1.0).unwrap();
     let idle = ShiftAdversary::random(&device, &model, &set, 1, &[4], Stream::new(2)).unwrap();

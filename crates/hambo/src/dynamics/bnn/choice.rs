@@ -47,21 +47,24 @@ impl Bnn {
         stream: Stream,
         run: &Run<'_>,
     ) -> Result<Self> {
-        let mut config = config.clone();
-        if config.activation.is_none() && split.by_episode {
-            config.validate()?;
-            let compared = Bnn::compare(device, data, split, &config, stream, run)?;
-            let best = compared.iter().min_by(|a, b| a.error.total_cmp(&b.error));
-            if let Some(best) = best {
-                config.activation = Some(best.activation);
-                config.variance_weight = Some(best.variance_weight);
-                config.prior_temperature = Some(best.prior_temperature);
-            }
-            let mut model = Bnn::fit(device, data, split, &config, stream, run)?;
-            model.report.compared = compared;
-            return Ok(model);
+        if config.activation.is_some() || !split.by_episode {
+            return Bnn::fit(device, data, split, config, stream, run);
         }
-        Bnn::fit(device, data, split, &config, stream, run)
+        config.validate()?;
+        let compared = Bnn::compare(device, data, split, config, stream, run)?;
+        let best = compared.iter().min_by(|a, b| a.error.total_cmp(&b.error));
+        let config = match best {
+            None => config.clone(),
+            Some(best) => BnnConfig {
+                activation: Some(best.activation),
+                variance_weight: Some(best.variance_weight),
+                prior_temperature: Some(best.prior_temperature),
+                ..config.clone()
+            },
+        };
+        let mut model = Bnn::fit(device, data, split, &config, stream, run)?;
+        model.report.compared = compared;
+        Ok(model)
     }
 
     /// Trains one network of each kind for each fold, and tries it.

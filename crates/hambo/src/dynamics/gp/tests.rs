@@ -7,9 +7,9 @@ use crate::confidence::ConfidenceSet;
 use crate::dynamics::Dynamics;
 use crate::policy::Policy;
 use crate::rollout::ShiftAdversary;
-use crate::rollout::{Setting, World};
+use crate::rollout::World;
 use crate::run::Run;
-use crate::testing;
+use crate::testing::{self, setting};
 use hambo_engine::backend::Device;
 
 /// Random inputs `[n, 3]` and targets `[n, 2]`.
@@ -152,13 +152,7 @@ fn adversaries_feel_the_posterior() {
     for shared in [true, false] {
         let config = GpConfig { shared, starts: 1, noise_std: Some(0.05), ..Default::default() };
         let gp = Gp::fit(&data, &config, Stream::new(1), &Run::default()).unwrap();
-        let setting = Setting {
-            task: &task,
-            policy: &policy,
-            horizon: 6,
-            discount: 0.9,
-            worst_reward: -10.0,
-        };
+        let setting = setting(&task, &policy, 6, 0.9);
         let world = World::new(&device, &gp, setting);
         let set = ConfidenceSet::new(&gp, 3.0).unwrap();
         let adversary =
