@@ -207,13 +207,20 @@ fn worst_shifts(
     let Problem { device, data, model, config, .. } = *problem;
     let stream = Stream::new(config.seed).child("rollouts").child("adversary");
     let name = format!("{index}-search-ca");
-    let search = |set: &ConfidenceSet, known: Option<&ShiftAdversary>, name: &str| {
-        search_shifts(world, set, known, (&config.search, data), stream, (run, name))
+    let search = |set: &ConfidenceSet, known: Option<&ShiftAdversary>| {
+        let settings = (&config.search, data);
+        let found = search_shifts(world, set, known, settings, stream, (run, &name))?;
+        if found.1.converged {
+            return Ok::<_, Error>(found);
+        }
+        // Still falling: it goes on from there, once.
+        let (again, stream) = (format!("{name}-again"), stream.child("again"));
+        search_shifts(world, set, Some(&found.0), settings, stream, (run, &again))
     };
     let delta = budget.model();
     if config.beta != Beta::Trajectory {
         let (set, report) = confidence_set(device, model, data, config.beta, delta)?;
-        return Ok((report, search(&set, None, &name)?));
+        return Ok((report, search(&set, None)?));
     }
     let largest = least_beta.max(LARGEST_BETA);
     let widest = ConfidenceSet::new(model, largest)?;
@@ -237,7 +244,7 @@ fn worst_shifts(
         }
         _ => large_set(device, model, data, shown, delta)?,
     };
-    Ok((report, search(&set, Some(&known), &name)?))
+    Ok((report, search(&set, Some(&known))?))
 }
 
 /// The adversary of a conservative method.

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 /// and piecewise linear ones whose means learn less where noise is large. Activation, weight of the likelihood, prior.
 const CANDIDATES: [(Activation, f32, f32); 3] =
     [(Activation::Tanh, 1.0, 1e-3), (Activation::Tanh, 1.0, 1e-4), (Activation::Relu, 0.5, 1e-4)];
+/// Rows up to which the priors are as strong as that: with more they are weaker in proportion, as in a posterior.
+const ROWS: f32 = 10_000.0;
 /// Training steps of a comparison, at the most.
 const TRAINING: u32 = 5_000;
 /// Errors below this many deviations of the data are none.
@@ -76,11 +78,12 @@ impl Bnn {
         stream: Stream,
         run: &Run<'_>,
     ) -> Result<Vec<Compared>> {
-        let steps = config.steps_for(split.folds[0].train.len()).min(TRAINING);
+        let rows = split.folds[0].train.len();
+        let (steps, weaker) = (config.steps_for(rows).min(TRAINING), (ROWS / rows as f32).min(1.0));
         let mut compared: Vec<Compared> = Vec::new();
         for (i, (activation, weight, prior)) in CANDIDATES.into_iter().enumerate() {
             let variance_weight = config.variance_weight.unwrap_or(weight);
-            let prior_temperature = config.prior_temperature.unwrap_or(prior);
+            let prior_temperature = config.prior_temperature.unwrap_or(prior * weaker);
             let is_same = |other: &Compared| {
                 (other.activation, other.variance_weight, other.prior_temperature)
                     == (activation, variance_weight, prior_temperature)

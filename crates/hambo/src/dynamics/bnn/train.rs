@@ -10,6 +10,7 @@ use crate::{Error, Result};
 use hambo_engine::backend::{Activation, Adam, Buffer, Device, Input, Svgd};
 use hambo_engine::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
+use rayon::prelude::*;
 
 /// The name under which a training is kept.
 const NAME: &str = "training";
@@ -140,7 +141,7 @@ impl Bnn {
         let residuals = self.standardized_residuals(device, data, &rows)?;
         self.report.calibration_error_before =
             residuals.iter().map(|z| calibration_error(z, 1.0)).collect();
-        self.tau = residuals.iter().map(|z| recalibrate(z) as f32).collect();
+        self.tau = residuals.par_iter().map(|z| recalibrate(z) as f32).collect();
         let after =
             residuals.iter().zip(&self.tau).map(|(z, &tau)| calibration_error(z, tau.into()));
         self.report.calibration_error_after = after.collect();
