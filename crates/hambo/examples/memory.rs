@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         terminals: vec![false; n],
         timeouts: vec![false; n],
         episode_starts: (0..n).step_by(1000).collect(),
+        ..Default::default()
     })?;
     let bytes = (4 * n * (2 * STATE + ACTION + 1)) as f64;
     let before = peak_rss()?;

@@ -147,7 +147,11 @@ fn npz_is_read_in_all_layouts() {
     assert_eq!(loaded.format, Some(Format::NpzRows));
     assert_episodes(&loaded.transitions, &EPISODES, 1, None);
     assert_eq!(loaded.notes[0], "arrays not used: `episode_returns`");
-    assert!(loaded.notes[2].starts_with("7 last rows of episodes left out"), "{:?}", loaded.notes);
+    assert!(
+        loaded.notes[2].starts_with("7 last rows of episodes are no transitions"),
+        "{:?}",
+        loaded.notes
+    );
 
     let loaded = Logs::read(reference("episode_2.npz")).unwrap();
     assert_eq!(loaded.format, Some(Format::NpzEpisode));

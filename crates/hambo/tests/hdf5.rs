@@ -69,8 +69,20 @@ fn pairs_rows_within_episodes_as_h5py_wrote_them() {
     assert_eq!(starts(t), [0, 9, 23]);
     assert!(set(t.terminals()).is_empty());
     assert_eq!(set(t.timeouts()), [8, 22, 36]);
-    assert!(loaded.notes[0].starts_with("3 last rows of episodes left out"), "{:?}", loaded.notes);
+    assert!(
+        loaded.notes[0].starts_with("3 last rows of episodes are no transitions"),
+        "{:?}",
+        loaded.notes
+    );
     assert!(loaded.notes[1].starts_with("1 of them are terminal"), "{:?}", loaded.notes);
+    let last = t.last_rows();
+    assert_eq!(
+        (&last.after[..], &last.terminals[..]),
+        (&[8, 22, 36][..], &[true, false, false][..])
+    );
+    assert_eq!(last.states, [9, 24, 39].map(observation).concat());
+    assert_eq!(last.actions, [9, 24, 39].map(action).concat());
+    assert_eq!(last.rewards, [4.5, 12.0, 19.5]);
 }
 
 #[test]
@@ -97,7 +109,8 @@ fn leaves_out_next_states_stored_after_a_reset() {
     assert_eq!(set(t.terminals()), [9]);
     assert_eq!(set(t.timeouts()), [23, 38]);
     assert!(
-        loaded.notes[0].starts_with("1 last rows of episodes left out (0 of them terminal)"),
+        loaded.notes[0]
+            .starts_with("1 last rows of episodes are no transitions (0 of them terminal)"),
         "{:?}",
         loaded.notes
     );
@@ -213,6 +226,7 @@ fn sample(n: usize) -> Transitions {
         terminals,
         timeouts,
         episode_starts: vec![0, n / 3 + 1],
+        ..Default::default()
     })
     .unwrap()
 }

@@ -174,6 +174,7 @@ fn large_files_are_read_without_copies(path: &Path) {
         terminals: vec![false; n],
         timeouts: vec![false; n],
         episode_starts: vec![0],
+        ..Default::default()
     })
     .unwrap();
     let bytes = 4 * n * (2 * state_dim + action_dim + 1);

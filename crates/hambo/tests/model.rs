@@ -296,6 +296,7 @@ fn two_kinds() -> (Transitions, Split) {
         terminals: vec![false; n],
         timeouts: vec![false; n],
         episode_starts: vec![0],
+        ..Default::default()
     };
     let kind = |row: usize| if row.is_multiple_of(2) { 1.0 } else { -1.0 };
     columns.next_states.iter_mut().enumerate().for_each(|(row, s)| *s += kind(row));

@@ -288,6 +288,7 @@ fn a_learned_reward_gives_the_closed_form_return() {
         terminals: known.terminals().to_vec(),
         timeouts: known.timeouts().to_vec(),
         episode_starts: vec![0],
+        ..Default::default()
     })
     .unwrap();
     let mut task = task("r", None, 1.0);

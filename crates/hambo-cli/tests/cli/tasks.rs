@@ -392,3 +392,39 @@ fn a_policy_cloned_from_real_logs_is_bounded_below_what_was_logged() {
     let bound = result["lower_bound"].as_f64().unwrap();
     assert!(bound.is_finite() && bound < mean, "{bound} and {mean}");
 }
+
+/// A CSV file without next states: what its last rows paid and that they ended their episodes is counted; what ends an
+/// episode has to be told, since the states that did were not logged.
+#[test]
+fn last_rows_of_episodes_count_where_next_states_were_not_logged() {
+    let place = Place::new();
+    let mut log = String::from("s0,s1,a0,a1,reward,terminal,timeout\n");
+    for episode in 0..12 {
+        let length = 5 + episode % 4;
+        for t in 0..length {
+            let (last, falls) = (t + 1 == length, episode % 3 == 0);
+            let reward = if last && falls { -50.0 } else { 1.0 };
+            let x = 0.1 * t as f64 + 0.01 * episode as f64;
+            let flags = [last && falls, last && !falls].map(u8::from);
+            log += &format!(
+                "{x},{},{},0.1,{reward},{},{}\n",
+                -x,
+                0.05 * episode as f64,
+                flags[0],
+                flags[1]
+            );
+        }
+    }
+    place.write("falls.csv", &log);
+    let found = place.json("inspect falls.csv --json");
+    assert_eq!((&found["terminals"], &found["timeouts"]), (&4.into(), &8.into()), "{found}");
+    // 12 episodes of 6.5 steps on average, 4 of which end at −50.
+    let mean = found["episode_return"]["mean"].as_f64().unwrap();
+    assert!((mean - (6.5 - 4.0 * 51.0 / 12.0)).abs() < 1e-9, "{mean}");
+    let command = "evaluate --data falls.csv --policy builtin:proportional --horizon 5";
+    let words = [
+        "termination cannot be learned: 4 episodes end in a terminal state that was not logged",
+        "--termination",
+    ];
+    place.refuses(command, &words);
+}

@@ -153,6 +153,12 @@ impl Program {
         self.uses(Input::NextState)
     }
 
+    /// Whether any of them matters besides `r`, for states of `state_dim` entries.
+    pub fn uses_entries_of_next_state(&self, state_dim: usize) -> bool {
+        let of_next = |i: &Instruction| matches!(i, Instruction::Input(Input::NextState, index) if *index < state_dim);
+        self.instructions.iter().any(of_next)
+    }
+
     fn uses(&self, wanted: Input) -> bool {
         self.instructions
             .iter()

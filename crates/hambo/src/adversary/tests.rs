@@ -73,6 +73,7 @@ fn no_data() -> Transitions {
         terminals: vec![false; 2],
         timeouts: vec![false; 2],
         episode_starts: vec![0],
+        ..Default::default()
     })
     .unwrap()
 }

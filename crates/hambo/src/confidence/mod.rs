@@ -2,6 +2,7 @@
 
 mod beta;
 mod course;
+mod episode;
 mod replay;
 mod set;
 pub mod theory;

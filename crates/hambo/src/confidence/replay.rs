@@ -16,6 +16,7 @@
 //! what the [`Evidence`] says.
 
 use super::course::off_course;
+use super::episode::{Episode, NEAR, episodes};
 use super::set::ConfidenceSet;
 use crate::Result;
 use crate::data::Transitions;
@@ -25,28 +26,17 @@ use crate::stats::upper_limit;
 use hambo_engine::backend::Buffer;
 use hambo_engine::rng::Stream;
 use serde::Serialize;
-use std::ops::Range;
 
 /// Shares of the largest β that are tried, one after the other.
 const SHARES: [f64; 11] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.03, 0.0];
-/// The deviation from the policy, in half ranges of the action, up to which an episode is near: its systematic part, and all
-/// of it. What a policy earns with much noise says little about what it earns without.
-const NEAR: f64 = 0.35;
-const NEAR_WITH_NOISE: f64 = 0.5;
-/// Steps in which a systematic deviation shows: those of a gait come and go.
-const LAGS: usize = 10;
 /// Near episodes that it takes to support a bound, and to say anything about it.
 const ENOUGH: usize = 10;
 const SOME: usize = 3;
 /// Share of its steps at which the policy may be away from where the near episodes were.
 const OFF_COURSE: f64 = 0.1;
-/// Share of the horizon that an episode must have lasted, unless it ended for good, to speak for the whole.
-const WHOLE: f64 = 0.9;
 /// Trajectories in the model at the least, and of one episode at the most.
 const TRAJECTORIES: usize = 1024;
 const MOST_OF_ONE: usize = 16;
-/// States that the policy is asked about at a time.
-const CHUNK: usize = 65_536;
 
 /// What the data can say about a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -128,31 +118,6 @@ pub struct Overstated {
     pub upper: f64,
 }
 
-/// A held-out episode as it is replayed.
-struct Episode {
-    fold: usize,
-    start: usize,
-    steps: usize,
-    /// Whether it ended for good.
-    ended: bool,
-    /// Discounted sum of its rewards.
-    logged: f64,
-    /// a − π(s), `[steps, action]`.
-    deviations: Vec<f32>,
-    /// Systematic and whole size of these.
-    size: [f64; 2],
-}
-
-impl Episode {
-    fn is_near(&self) -> bool {
-        self.size[0] <= NEAR && self.size[1] <= NEAR_WITH_NOISE
-    }
-
-    fn is_whole(&self, horizon: usize) -> bool {
-        self.ended || self.steps as f64 >= WHOLE * horizon as f64
-    }
-}
-
 /// Replays held-out episodes against `adversary`, which was found in the largest set, for a failure probability δ.
 pub(crate) fn replay(
     world: &World<'_>,
@@ -221,7 +186,7 @@ pub(crate) fn replay(
     found.subtracted = widest.upper.max(owed - (alone.mean - widest.mean)).max(0.0);
     found.deviation_of_near = apart;
     found.evidence = Evidence::Extrapolated;
-    let courses: Vec<(usize, usize)> = near.iter().map(|e| (e.start, e.steps)).collect();
+    let courses: Vec<(usize, usize)> = near.iter().map(|e| (e.start, e.rows)).collect();
     found.off_course = off_course(world, data, &courses, stream.child("course"))?;
     if whole >= ENOUGH && found.off_course <= OFF_COURSE {
         found.evidence = Evidence::Supported;
@@ -229,88 +194,6 @@ pub(crate) fn replay(
         found.beta = passed.unwrap_or(largest);
     }
     Ok(found)
-}
-
-/// The episodes that some model has never seen, and how far the policy is from what was done in them.
-fn episodes(world: &World<'_>, data: &Transitions) -> Result<Vec<Episode>> {
-    let held_out = world.model.held_out();
-    if !held_out.by_episode {
-        return Ok(Vec::new());
-    }
-    let World { setting, .. } = *world;
-    let mut fold_of = vec![None; data.len()];
-    for (fold, rows) in held_out.folds.iter().enumerate() {
-        rows.held_out.iter().for_each(|&row| fold_of[row as usize] = Some(fold));
-    }
-    let (rewards, ends) = setting.task.logged(data)?;
-    let policy = policy_actions(world, data)?;
-    let (width, half_range) = (data.action_dim(), half_ranges(world, data, &policy));
-    let episode = |rows: Range<usize>, fold: usize| {
-        let rows = rows.start..rows.end.min(rows.start + setting.horizon);
-        let end = rows.clone().find(|&row| ends[row]);
-        let rows = rows.start..end.map_or(rows.end, |end| end + 1);
-        let entries = rows.start * width..rows.end * width;
-        let pairs = data.actions()[entries.clone()].iter().zip(&policy[entries]);
-        let deviations: Vec<f32> = pairs.map(|(a, pi)| a - pi).collect();
-        let paid =
-            |(t, row): (usize, usize)| setting.discount.powi(t as i32) * f64::from(rewards[row]);
-        Episode {
-            fold,
-            start: rows.start,
-            steps: rows.len(),
-            ended: end.is_some(),
-            logged: rows.enumerate().map(paid).sum(),
-            size: sizes(&deviations, &half_range),
-            deviations,
-        }
-    };
-    let held_out = data.episodes().filter_map(|rows| fold_of[rows.start].map(|fold| (rows, fold)));
-    Ok(held_out.map(|(rows, fold)| episode(rows, fold)).collect())
-}
-
-/// π(s) of every logged state, within the bounds; the mean where the policy is random.
-fn policy_actions(world: &World<'_>, data: &Transitions) -> Result<Vec<f32>> {
-    let World { device, setting, .. } = *world;
-    let mut policy = Vec::with_capacity(data.actions().len());
-    for states in data.states().chunks(CHUNK * data.state_dim()) {
-        let mut actions = device.zeros(states.len() / data.state_dim() * data.action_dim());
-        setting.policy.act(device, &device.upload(states), &mut actions);
-        device.clamp(&world.bounds[0], &world.bounds[1], &mut actions);
-        policy.extend(device.download(&actions)?);
-    }
-    Ok(policy)
-}
-
-/// Half the range of each entry of the action: the task's, or that of log and policy where it has none.
-fn half_ranges(world: &World<'_>, data: &Transitions, policy: &[f32]) -> Vec<f64> {
-    let task = world.setting.task;
-    let half = |d: usize| {
-        let declared = f64::from(task.action_high[d]) - f64::from(task.action_low[d]);
-        if declared.is_finite() {
-            return 0.5 * declared;
-        }
-        let entries = data.actions().chunks_exact(data.action_dim());
-        let values = entries.chain(policy.chunks_exact(data.action_dim())).map(|action| &action[d]);
-        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &x| {
-            (l.min(x.into()), h.max(x.into()))
-        });
-        0.5 * (high - low)
-    };
-    (0..data.action_dim()).map(|d| half(d).max(f64::MIN_POSITIVE)).collect()
-}
-
-/// Root mean squares of deviations over steps and entries, in half ranges. The systematic part is the most that a step has
-/// in common with one of the next few: noise that is drawn anew at every step is no difference of policies.
-fn sizes(deviations: &[f32], half_range: &[f64]) -> [f64; 2] {
-    let width = half_range.len();
-    let scaled = |i: usize| f64::from(deviations[i]) / half_range[i % width];
-    let mean = |lag: usize| {
-        let n = deviations.len().saturating_sub(lag * width);
-        let products = (0..n).map(|i| scaled(i) * scaled(i + lag * width));
-        if n == 0 { f64::INFINITY } else { products.sum::<f64>() / n as f64 }
-    };
-    let systematic = (1..=LAGS).map(|lag| mean(lag).abs()).filter(|m| m.is_finite());
-    [systematic.fold(f64::NAN, f64::max).sqrt(), mean(0).sqrt()]
 }
 
 /// Trajectories that replay the near episodes, those of each fold together, as many of each fold.

@@ -4,6 +4,7 @@
 //! So a pair is left out wherever the log does not show that both rows belong to the same episode.
 
 use super::Columns;
+use super::last_rows::LastRows;
 use super::memory::room;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -17,8 +18,8 @@ const PAIRS_FOR_A_THREAD: usize = 1 << 16;
 
 /// Completes rows that have no stored next states: s' is the state of the next row of the same episode.
 ///
-/// The last row of an episode has no s' and is left out, its terminal flag with it: its s' was never logged,
-/// and the row before it did not end the episode. `columns.timeouts` may be empty: the log does not mark time
+/// The last row of an episode has no s', which was never logged, and is no transition. What it paid and whether it ended
+/// the episode is kept apart (the row before it did not). `columns.timeouts` may be empty: the log does not mark time
 /// limits, and a pair is also left out where the state jumps as in a reset.
 pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     let mut last = columns.terminals.clone();
@@ -32,6 +33,7 @@ pub(crate) fn pair_rows(columns: &mut Columns, notes: &mut Vec<String>) {
         ));
     }
     let kept = RowSelection::with_next_row(last, &columns.terminals, &columns.timeouts, notes);
+    kept.keep_last(columns);
     let (runs, width) = (&kept.runs, columns.state_dim);
     let mut next = room(runs.iter().map(Range::len).sum::<usize>() * width);
     let states = &mut columns.states;
@@ -87,12 +89,13 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     let (left_out, terminal) = count(&after_reset, &columns.terminals);
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} last rows of episodes left out ({terminal} of them terminal): their stored next state is the \
-             first state of the next episode"
+            "{left_out} last rows of episodes are no transitions ({terminal} of them terminal): their stored next state is \
+             the first state of the next episode; what they paid counts in returns"
         ));
     }
     let keep: Vec<bool> = after_reset.iter().map(|l| !l).collect();
     let kept = RowSelection::new(&keep, &last, &columns.terminals);
+    kept.keep_last(columns);
     keep_runs(&mut columns.next_states, width, &kept.runs);
     keep_runs(&mut columns.states, width, &kept.runs);
     keep_runs(&mut columns.actions, columns.action_dim, &kept.runs);
@@ -149,6 +152,9 @@ pub(crate) struct RowSelection {
     /// Which of them begin an episode, and after which of them the log is cut.
     starts: Vec<usize>,
     cuts: Vec<usize>,
+    /// Rows of the file that follow the last row kept of their episode, and end it; and which row kept that is.
+    pub(crate) last: Vec<usize>,
+    after: Vec<usize>,
 }
 
 impl RowSelection {
@@ -165,7 +171,8 @@ impl RowSelection {
         }
         let (left_out, terminal) = count(&last, terminals);
         notes.push(format!(
-            "{left_out} last rows of episodes left out: their next state is not stored"
+            "{left_out} last rows of episodes are no transitions: their next state is not stored; what they paid counts in \
+             returns"
         ));
         if terminal > 0 {
             notes.push(format!(
@@ -185,6 +192,7 @@ impl RowSelection {
         let mut last_kept = 0; // its row in the file
         let mut fresh = true; // the next row kept begins an episode
         let (mut runs, mut starts, mut cuts) = (Vec::<Range<usize>>::new(), Vec::new(), Vec::new());
+        let (mut ends, mut after) = (Vec::new(), Vec::new());
         for row in 0..keep.len() {
             if keep[row] {
                 if fresh {
@@ -203,10 +211,34 @@ impl RowSelection {
                 if cut && !fresh && !terminals[last_kept] {
                     cuts.push(kept - 1);
                 }
+                if !keep[row] && !fresh && last_kept + 1 == row {
+                    ends.push(row);
+                    after.push(kept - 1);
+                }
                 fresh = true;
             }
         }
-        RowSelection { runs, starts, cuts }
+        RowSelection { runs, starts, cuts, last: ends, after }
+    }
+
+    /// Keeps the last rows, of columns that still have all rows of the file.
+    fn keep_last(&self, columns: &mut Columns) {
+        let of = |values: &[f32], width: usize| -> Vec<f32> {
+            self.last.iter().flat_map(|row| &values[row * width..][..width]).copied().collect()
+        };
+        columns.last_rows = LastRows {
+            states: of(&columns.states, columns.state_dim),
+            actions: of(&columns.actions, columns.action_dim),
+            rewards: of(&columns.rewards, 1),
+            ..self.last_rows(&columns.terminals)
+        };
+    }
+
+    /// Which transitions the last rows follow, and which of them are terminal, by the flags of all rows of the file; the
+    /// rest is to be filled in.
+    pub(crate) fn last_rows(&self, terminals: &[bool]) -> LastRows {
+        let terminals = self.last.iter().map(|&row| terminals[row]).collect();
+        LastRows { after: self.after.clone(), terminals, ..LastRows::default() }
     }
 
     /// Keeps the flags of these rows, marks where the log is cut, and sets where episodes begin.
@@ -266,6 +298,15 @@ mod tests {
             notes[0].starts_with("4 last rows") && notes[1].starts_with("1 of them"),
             "{notes:?}"
         );
+        // An episode of one row has no transition that its row could follow.
+        let last = LastRows {
+            after: vec![1, 2, 3],
+            states: vec![2.0, 11.0, 31.0],
+            actions: vec![20.0, 40.0, 70.0],
+            rewards: vec![200.0, 400.0, 700.0],
+            terminals: vec![true, false, false],
+        };
+        assert_eq!(c.last_rows, last);
     }
 
     #[test]
@@ -306,9 +347,10 @@ mod tests {
         assert_eq!(c.timeouts, [false, false, false, true, true, false]);
         assert!(notes[0].starts_with("1 ends of episodes are not marked"), "{notes:?}");
         assert!(
-            notes[1].starts_with("1 last rows of episodes left out (0 of them terminal)"),
+            notes[1].starts_with("1 last rows of episodes are no transitions (0 of them terminal)"),
             "{notes:?}"
         );
+        assert_eq!((&c.last_rows.after[..], &c.last_rows.rewards[..]), (&[4][..], &[500.0][..]));
     }
 
     #[test]

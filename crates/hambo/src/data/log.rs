@@ -124,6 +124,7 @@ impl Log {
         let mut starts = old.episode_starts.iter().copied().peekable();
         let new = &mut self.columns;
         (new.state_dim, new.action_dim) = (old.state_dim, old.action_dim);
+        let mut number = vec![None; keep.len()];
         let mut fresh = true; // the next row kept begins an episode
         for row in 0..keep.len() {
             fresh |= starts.next_if_eq(&row).is_some();
@@ -135,6 +136,7 @@ impl Log {
                 new.episode_starts.push(new.rewards.len());
             }
             fresh = false;
+            number[row] = Some(new.rewards.len());
             new.states.extend_from_slice(&old.states[row * old.state_dim..][..old.state_dim]);
             new.next_states
                 .extend_from_slice(&old.next_states[row * old.state_dim..][..old.state_dim]);
@@ -144,6 +146,8 @@ impl Log {
             let cut = keep.get(row + 1) == Some(&false) && !old.terminals[row];
             new.timeouts.push(old.timeouts[row] || cut);
         }
+        let dims = [old.state_dim, old.action_dim];
+        new.last_rows = old.last_rows.renumbered(dims, |after| number[after]);
     }
 
     /// Leaves out copies of episodes, and tells of them.
@@ -183,6 +187,7 @@ impl Log {
         ours.terminals.extend(other.terminals);
         ours.timeouts.extend(other.timeouts);
         ours.episode_starts.extend(other.episode_starts.iter().map(|start| n + start));
+        ours.last_rows.append(other.last_rows, n);
     }
 }
 

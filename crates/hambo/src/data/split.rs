@@ -164,6 +164,7 @@ mod tests {
             terminals: vec![false; n],
             timeouts: vec![false; n],
             episode_starts: (0..episodes).map(|e| e * length).collect(),
+            ..Default::default()
         })
         .unwrap()
     }

@@ -102,32 +102,37 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
     let starts = &columns.episode_starts;
     let ends = starts.iter().skip(1).copied().chain([n]);
     let episodes: Vec<_> = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
-    let lengths: Vec<f64> = episodes.iter().map(|e| e.len() as f64).collect();
-    let sum =
-        |e: &std::ops::Range<usize>| columns.rewards[e.clone()].iter().map(|&r| f64::from(r)).sum();
+    // Last rows are no transitions, but steps of their episodes.
+    let last = columns.last_rows.finite([ds, da]);
+    let last_of = |e: &std::ops::Range<usize>| last.following(e.end - 1);
+    let steps = |e: &std::ops::Range<usize>| e.len() + usize::from(last_of(e).is_some());
+    let lengths: Vec<f64> = episodes.iter().map(|e| steps(e) as f64).collect();
+    let sum = |e: &std::ops::Range<usize>| {
+        let rewards = columns.rewards[e.clone()].iter().chain(last_of(e).map(|i| &last.rewards[i]));
+        rewards.map(|&r| f64::from(r)).sum()
+    };
     let returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
     let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
-    let surveyed = [
-        ("state", &columns.states, ds),
-        ("action", &columns.actions, da),
-        ("reward", &columns.rewards, 1),
-    ]
-    .into_iter()
-    .flat_map(|(name, values, width)| {
-        (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
-    })
-    .collect();
-    let terminals = count(&columns.terminals);
+    let ended_last = count(&last.terminals);
+    let rewards = [&columns.rewards[..], &last.rewards].concat();
+    let surveyed =
+        [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &rewards, 1)]
+            .into_iter()
+            .flat_map(|(name, values, width)| {
+                (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
+            })
+            .collect();
+    let terminals = count(&columns.terminals) + ended_last;
     if let [first, others @ ..] = &episodes[..]
         && terminals == episodes.len()
-        && first.len() > 1
+        && steps(first) > 1
         && !others.is_empty()
-        && others.iter().all(|e| e.len() == first.len())
+        && others.iter().all(|e| steps(e) == steps(first))
     {
         notes.push(format!(
             "all {terminals} episodes end in a terminal state after exactly {} steps: an evaluation takes this to be a time \
              limit unless a termination is given; flag time limits as timeouts",
-            first.len()
+            steps(first)
         ));
     }
     Ok(Survey {
@@ -138,9 +143,10 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
         episodes: episodes.len(),
         lengths: Range::of(&lengths),
         returns: Range::of(&returns),
-        single_step_episodes: episodes.iter().filter(|e| e.len() == 1).count(),
+        single_step_episodes: episodes.iter().filter(|e| steps(e) == 1).count(),
         terminals,
-        timeouts: count(&columns.timeouts),
+        // A transition before a last row is marked as cut.
+        timeouts: count(&columns.timeouts) - ended_last,
         columns: surveyed,
         usable: usable(Log { format, columns, notes: Vec::new(), rows, finite }, path),
         notes,

@@ -1,6 +1,7 @@
 //! Logged transitions, checked once on construction so that nothing after has to.
 
 use super::copies::copies;
+use super::last_rows::LastRows;
 use crate::{Error, Result};
 use hambo_engine::files::Digest;
 
@@ -19,6 +20,7 @@ use hambo_engine::files::Digest;
 ///     terminals: vec![false, true],
 ///     timeouts: vec![false; 2],
 ///     episode_starts: vec![0],
+///     ..Default::default()
 /// };
 /// assert_eq!(Transitions::new(columns)?.len(), 2);
 /// # Ok::<(), hambo::Error>(())
@@ -34,6 +36,7 @@ pub struct Transitions {
     terminals: Vec<bool>,
     timeouts: Vec<bool>,
     episode_starts: Vec<usize>,
+    last_rows: LastRows,
 }
 
 /// The columns of [`Transitions`] before they are checked.
@@ -57,6 +60,8 @@ pub struct Columns {
     pub timeouts: Vec<bool>,
     /// Rows at which an episode begins, ascending, the first 0.
     pub episode_starts: Vec<usize>,
+    /// Last rows of episodes that are no transitions, if any.
+    pub last_rows: LastRows,
 }
 
 impl Transitions {
@@ -107,6 +112,20 @@ impl Transitions {
                 "episode starts must ascend from row 0 and stay below {n}, the number of transitions"
             )));
         }
+        let (last, dims) = (columns.last_rows, [state_dim, action_dim]);
+        let ends: Vec<usize> = starts.iter().skip(1).chain([&n]).map(|end| end - 1).collect();
+        let is_last = |after: &usize| ends.binary_search(after).is_ok();
+        if last.after.windows(2).any(|w| w[0] >= w[1])
+            || !last.after.iter().all(is_last)
+            || [last.states.len(), last.actions.len()] != dims.map(|dim| dim * last.len())
+            || [last.rewards.len(), last.terminals.len()] != [last.len(); 2]
+        {
+            return Err(Error::Data(
+                "last rows must follow the last transitions of episodes, in their order, each with a state, an action, a \
+                 reward and a flag"
+                    .to_owned(),
+            ));
+        }
         Ok(Transitions {
             state_dim,
             action_dim,
@@ -117,6 +136,7 @@ impl Transitions {
             terminals: columns.terminals,
             timeouts: columns.timeouts,
             episode_starts: starts,
+            last_rows: last.finite(dims),
         })
     }
 
@@ -129,9 +149,11 @@ impl Transitions {
         };
         let mut keep = vec![false; self.episode_starts.len()];
         chosen.iter().for_each(|&index| keep[index] = true);
+        let mut number = vec![None; self.len()];
         for (rows, _) in self.episodes().zip(keep).filter(|(_, keep)| *keep) {
             let wide = |width: usize| rows.start * width..rows.end * width;
             columns.episode_starts.push(columns.rewards.len());
+            number[rows.end - 1] = Some(columns.rewards.len() + rows.len() - 1);
             columns.states.extend_from_slice(&self.states[wide(self.state_dim)]);
             columns.next_states.extend_from_slice(&self.next_states[wide(self.state_dim)]);
             columns.actions.extend_from_slice(&self.actions[wide(self.action_dim)]);
@@ -139,6 +161,8 @@ impl Transitions {
             columns.terminals.extend_from_slice(&self.terminals[rows.clone()]);
             columns.timeouts.extend_from_slice(&self.timeouts[rows]);
         }
+        let dims = [self.state_dim, self.action_dim];
+        columns.last_rows = self.last_rows.renumbered(dims, |after| number[after]);
         Transitions::new(columns)
     }
 
@@ -168,6 +192,12 @@ impl Transitions {
             digest.add(flags, |flag| [u8::from(flag)]);
         }
         digest.add(&self.episode_starts, |start| (start as u64).to_le_bytes());
+        let last = &self.last_rows;
+        digest.add(&last.after, |after| (after as u64).to_le_bytes());
+        for column in [&last.states, &last.actions, &last.rewards] {
+            digest.add(column, f32::to_le_bytes);
+        }
+        digest.add(&last.terminals, |flag| [u8::from(flag)]);
         digest.finish()
     }
 
@@ -207,6 +237,15 @@ impl Transitions {
     /// Whether the log was cut after this transition, `[n]`.
     pub fn timeouts(&self) -> &[bool] {
         &self.timeouts
+    }
+    /// Last rows of episodes that are no transitions: their next states were not logged.
+    pub fn last_rows(&self) -> &LastRows {
+        &self.last_rows
+    }
+    /// Whether an episode, given by its rows, ended for good, by a flag on its last transition or on the row after it.
+    pub fn ended(&self, episode: &std::ops::Range<usize>) -> bool {
+        let last = self.last_rows.following(episode.end - 1);
+        self.terminals[episode.end - 1] || last.is_some_and(|row| self.last_rows.terminals[row])
     }
     /// Row ranges of the episodes, in order; together they are all rows.
     pub fn episodes(&self) -> impl ExactSizeIterator<Item = std::ops::Range<usize>> + '_ {
@@ -265,6 +304,7 @@ mod tests {
             terminals: vec![false; 3],
             timeouts: vec![false; 3],
             episode_starts: vec![0, 2],
+            last_rows: LastRows::default(),
         }
     }
 

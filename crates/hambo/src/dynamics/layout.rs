@@ -164,6 +164,7 @@ mod tests {
             terminals: vec![false; 2],
             timeouts: vec![false; 2],
             episode_starts: vec![0],
+            ..Default::default()
         })
         .unwrap()
     }

@@ -61,6 +61,7 @@ mod tests {
             terminals: vec![false; 2],
             timeouts: vec![false; 2],
             episode_starts: vec![0],
+            ..Default::default()
         })
         .unwrap();
         let layout = Layout::of(&data, &[2], true);

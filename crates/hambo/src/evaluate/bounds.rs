@@ -108,6 +108,11 @@ pub(super) fn bound(
         Ok::<_, Error>(returns)
     };
 
+    // What a bound pays for starts that are those of the log.
+    let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| match budget.starts() {
+        Some(delta) => estimate.paying_for_starts((data, starts, delta), returns),
+        None => estimate,
+    };
     let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     // Beyond a number that is enough, each particle has its share of them alone.
@@ -133,7 +138,7 @@ pub(super) fn bound(
                         Some(shown.after_taking(without - mean_return(&returns).value));
                 }
                 let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
-                let estimate = estimate.shown_by(set.trajectory.as_ref());
+                let estimate = pay(estimate.shown_by(set.trajectory.as_ref()), &starts, &returns);
                 (bounds.set, bounds.search) = (Some(set), Some(report));
                 explanation.keep(method, &returns, Some(Adversary::Shift(adversary)));
                 estimate
@@ -148,6 +153,7 @@ pub(super) fn bound(
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
                 let returns = roll("da1", Propagation::Chosen(greedy), &starts)?;
                 let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
+                let estimate = pay(estimate, &starts, &returns);
                 bounds.search_members = Some(report);
                 explanation.keep(method, &returns, Some(Adversary::Member(adversary)));
                 estimate
@@ -160,8 +166,9 @@ pub(super) fn bound(
                     .position(|&value| value == estimate.value)
                     .unwrap_or(0);
                 let constant = Adversary::Member(MemberAdversary::constant(device, model, worst)?);
-                explanation.keep(method, &each()?.of_member(worst, members), Some(constant));
-                estimate
+                let returns = each()?.of_member(worst, members);
+                explanation.keep(method, &returns, Some(constant));
+                pay(estimate, starts_of_each, &returns)
             }
             Method::Ds | Method::Ts1 | Method::TsInf | Method::Mean => {
                 let returns = match method {

@@ -114,10 +114,12 @@ pub struct Estimate {
     pub value: f64,
     /// Monte-Carlo standard error of `value`.
     pub std_error: f64,
-    /// `value` less what is subtracted and the Monte-Carlo margin; none for neutral methods, which bound nothing.
+    /// `value` less the Monte-Carlo margin, `subtracted` and `starts_margin`; none for neutral methods, which bound nothing.
     pub lower_bound: Option<f64>,
     /// What the model overstates on held-out episodes and no confidence set covers.
     pub subtracted: f64,
+    /// The sampling error of initial states that were drawn from the log; 0 where they were not.
+    pub starts_margin: f64,
     /// What the data say about the bound; none for neutral methods.
     pub evidence: Option<Evidence>,
     /// Whether that is enough to decide by: the data support the bound, or extrapolations are accepted.
@@ -182,6 +184,7 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
         std_error: mean.std_error,
         lower_bound: None,
         subtracted: 0.0,
+        starts_margin: 0.0,
         evidence: None,
         enough_evidence: false,
         converged: None,
@@ -238,6 +241,7 @@ pub fn dainf(each_member: &Returns, members: usize, (budget, floor): (Budget, f6
             means.iter().map(|m| m.lower_limit(rollouts, floor, delta)).collect(),
         )),
         subtracted: 0.0,
+        starts_margin: 0.0,
         evidence: Some(Evidence::Unsupported),
         enough_evidence: false,
         converged: None,

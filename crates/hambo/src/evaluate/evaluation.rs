@@ -13,7 +13,7 @@ use crate::explain::support::{SupportReport, support};
 use crate::policy::Policy;
 use crate::rollout::Setting;
 use crate::run::Run;
-use crate::task::{Constraint, Task};
+use crate::task::{Constraint, Initial, Task};
 use hambo_engine::rng::Stream;
 use serde::Serialize;
 
@@ -113,7 +113,8 @@ impl Problem<'_> {
     ) -> Result<Evaluation> {
         let Problem { device, data, model, task, constraints, config } = *self;
         self.check(policy)?;
-        let budget = budget.shared_by(1 + constraints.len());
+        let logged_starts = matches!(task.initial, Initial::EpisodeStarts);
+        let budget = budget.shared_by(1 + constraints.len()).with_logged_starts(logged_starts);
         let (setting, _) = self.setting(task, policy)?;
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;

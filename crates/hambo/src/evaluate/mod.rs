@@ -2,6 +2,7 @@
 
 mod bounds;
 mod budget;
+mod starts;
 mod config;
 mod curves;
 mod effort;
@@ -14,7 +15,7 @@ mod truth;
 mod warning;
 
 pub use bounds::Why;
-pub use budget::{Budget, MONTE_CARLO_SHARE};
+pub use budget::{Budget, MONTE_CARLO_SHARE, STARTS_SHARE};
 pub use config::EvaluationConfig;
 pub use curves::{Curves, Point};
 pub use effort::Effort;

@@ -215,6 +215,12 @@ impl fmt::Display for Warning {
                 "ca: no whole episodes were held out, so nothing shows that the bound holds: it is that of a large set, an \
                  extrapolation; log at least 10 episodes, and flag their ends"
             ),
+            Warning::Unsupported { episodes, deviation, .. } if deviation.is_nan() => write!(
+                f,
+                "ca: the {episodes} held-out episodes are too short to tell how near they are to this policy, so nothing in \
+                 the data shows that the bound holds: it is that of a large set, an extrapolation; keep the order of the \
+                 log, and flag the ends of episodes"
+            ),
             Warning::Unsupported { episodes, near, deviation } => write!(
                 f,
                 "ca: {near} of {episodes} held-out episodes are near this policy (their actions differ from its by \

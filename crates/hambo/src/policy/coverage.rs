@@ -209,6 +209,7 @@ mod tests {
             terminals: vec![false; 16],
             timeouts: vec![false; 16],
             episode_starts: vec![0, 8],
+            ..Default::default()
         };
         let device = Device::cpu(Some(1)).unwrap();
         let idle = Policy::read("builtin:swing-up,energy=0,angle=0,rate=0").unwrap();

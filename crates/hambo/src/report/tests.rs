@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 fn estimate(method: Method, value: f64, lower_bound: Option<f64>) -> Estimate {
     Estimate {
         subtracted: 0.0,
+        starts_margin: 0.0,
         evidence: Some(Evidence::Supported),
         enough_evidence: true,
         method,

@@ -176,19 +176,74 @@ impl Task {
         Ok((rewards, ended.into_iter().map(|x| x != 0.0).collect()))
     }
 
+    /// The task's reward for each of the log's [last rows](Transitions::last_rows), and whether the episode ended there,
+    /// as the log says. Where the reward hangs on the next state, which nobody knows, it is what the log says, too, if it
+    /// is elsewhere; else the worst is taken.
+    pub(crate) fn logged_last(&self, data: &Transitions) -> Result<(Vec<f32>, Vec<bool>)> {
+        let last = data.last_rows();
+        let rewards = match self.known_of_last(data)? {
+            Some(rewards) => rewards,
+            None if self.pays_as_logged(data)? => last.rewards.clone(),
+            None => vec![self.lowest_reward(data)?; last.len()],
+        };
+        let can_end = self.termination.is_some();
+        Ok((rewards, last.terminals.iter().map(|&terminal| terminal && can_end).collect()))
+    }
+
+    fn pays_as_logged(&self, data: &Transitions) -> Result<bool> {
+        let (paid, _) = self.logged(data)?;
+        let pays = data.rewards().iter().any(|&r| r != 0.0);
+        Ok(pays && self.differs_from_log(&paid, data).is_none())
+    }
+
+    /// By how much a step's reward differs from the logged one on average, and how large that is, if by more than a
+    /// hundredth; `paid` are the task's rewards of the logged transitions.
+    pub(crate) fn differs_from_log(&self, paid: &[f32], data: &Transitions) -> Option<[f64; 2]> {
+        let logged = data.rewards();
+        let mean =
+            |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / logged.len() as f64;
+        let pairs = paid.iter().zip(logged);
+        let difference = mean(&mut pairs.map(|(&p, &l)| f64::from((p - l).abs())));
+        let size = mean(&mut logged.iter().map(|&l| f64::from(l.abs())));
+        (size > 0.0 && difference > 1e-2 * size).then_some([difference, size])
+    }
+
+    /// The reward of last rows, as far as it can be told without their next states.
+    fn known_of_last(&self, data: &Transitions) -> Result<Option<Vec<f32>>> {
+        let last = data.last_rows();
+        if self.reward.uses_entries_of_next_state(self.state_dim) {
+            return Ok(None);
+        }
+        let no_next = &last.states; // nothing looks at them
+        let rewards =
+            Task::on_rows(&self.reward, [&last.states, &last.actions, no_next, &last.rewards])?;
+        Ok(Some(rewards).filter(|rewards| rewards.iter().all(|r| r.is_finite())))
+    }
+
     /// What a program of (s, a, s') gives for each logged transition, `[rows, outputs]`.
     pub(crate) fn on_log(program: &Program, data: &Transitions) -> Result<Vec<f32>> {
-        let (n, ds) = (data.len(), data.state_dim());
+        Task::on_rows(program, [data.states(), data.actions(), data.next_states(), data.rewards()])
+    }
+
+    fn on_rows(
+        program: &Program,
+        [states, actions, next_states, rewards]: [&[f32]; 4],
+    ) -> Result<Vec<f32>> {
+        let n = rewards.len();
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let ds = states.len() / n;
         // The logged reward follows the state, see `Program::parse`.
         let carry = |states: &[f32], reward: &dyn Fn(usize) -> f32| -> Vec<f32> {
             let rows = states.chunks_exact(ds).enumerate();
             rows.flat_map(|(row, s)| s.iter().copied().chain([reward(row)])).collect()
         };
-        let s = carry(data.states(), &|_| 0.0);
-        let next = carry(data.next_states(), &|row| data.rewards()[row]);
+        let s = carry(states, &|_| 0.0);
+        let next = carry(next_states, &|row| rewards[row]);
         let mut values = vec![0.0; n * program.outputs().len()];
         let (program, scratch) = (program.widened(ds + 1), &mut Scratch::default());
-        program.evaluate(n, &s, data.actions(), &next, &mut values, scratch)?;
+        program.evaluate(n, &s, actions, &next, &mut values, scratch)?;
         Ok(values)
     }
 
@@ -206,6 +261,7 @@ impl Task {
         let (rewards, _) = Task { termination: None, ..self.clone() }.logged(data)?;
         Ok(rewards
             .into_iter()
+            .chain(self.known_of_last(data)?.unwrap_or_default())
             .fold([declared, f32::NEG_INFINITY], |[low, high], r| [low.min(r), high.max(r)]))
     }
 

@@ -182,9 +182,12 @@ impl TaskSpec {
         notes.extend(task.worst_reward.and_then(|declared| broken(declared, worst_reward)));
         let (paid, _) = Task { termination: None, ..task.clone() }.logged(data)?;
         notes.extend(compare(&task, &paid, data));
+        notes.extend(unknown_rewards(&task, data));
 
         let flags = data.terminals().iter().any(|&t| t);
         let limits = time_limits(data);
+        let last = data.last_rows();
+        let ended_last = last.terminals.iter().filter(|&&t| t).count();
         let learns = match (self.termination.as_deref(), known) {
             (Some(LEARNED), _) => true,
             (Some(NONE), _) => {
@@ -196,13 +199,20 @@ impl TaskSpec {
                 false
             }
             (None, true) => false,
-            (None, false) => flags && limits.is_none(),
+            (None, false) => (flags || ended_last > 0) && limits.is_none(),
         };
         notes.extend(limits);
         let mut termination = match &task.termination {
             None => Termination::None,
             Some(program) => Termination::Expression { rule: program.to_string() },
         };
+        if learns && ended_last > 0 {
+            return Err(Error::Data(format!(
+                "termination cannot be learned: {ended_last} episodes end in a terminal state that was not logged (the file \
+                 has no next states); give the rule (--termination EXPRESSION), or --termination none if the flags are \
+                 time limits"
+            )));
+        }
         if learns && !flags {
             return Err(Error::Data(
                 "termination = learned: no transition of the log is flagged as terminal; give an expression, or none"
@@ -321,13 +331,23 @@ fn compare(task: &Task, paid: &[f32], data: &Transitions) -> Option<String> {
             format!("every logged reward is {}: nothing else can be learned about it", logged[0])
         });
     }
-    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / logged.len() as f64;
-    let difference = mean(&mut paid.iter().zip(logged).map(|(&p, &l)| f64::from((p - l).abs())));
-    let size = mean(&mut logged.iter().map(|&l| f64::from(l.abs())));
-    (size > 0.0 && difference > 1e-2 * size).then(|| {
+    task.differs_from_log(paid, data).map(|[difference, size]| {
         format!(
             "the task's reward differs from the logged one by {difference:.4} per step (logged: {size:.4} on average); the \
              bound is on the task's reward"
+        )
+    })
+}
+
+/// A remark if there are rewards that a model cannot learn from.
+fn unknown_rewards(task: &Task, data: &Transitions) -> Option<String> {
+    let (last, mean) = (data.last_rows(), |r: &[f32]| r.iter().sum::<f32>() / r.len() as f32);
+    (task.learns_reward() && !last.is_empty()).then(|| {
+        format!(
+            "{} rewards of last rows are not learned, since their next states were not logged: {:.4} on average, {:.4} elsewhere",
+            last.len(),
+            mean(&last.rewards),
+            mean(data.rewards())
         )
     })
 }
@@ -343,9 +363,12 @@ fn broken(declared: f64, lowest: f32) -> Option<String> {
 
 /// A remark if terminal flags look like time limits: all episodes end in one, after the same number of steps.
 fn time_limits(data: &Transitions) -> Option<String> {
-    let mut lengths = data.episodes().map(|e| e.len());
+    let last = data.last_rows();
+    let steps =
+        |e: std::ops::Range<usize>| e.len() + usize::from(last.following(e.end - 1).is_some());
+    let mut lengths = data.episodes().map(steps);
     let (count, first) = (data.episodes().len(), lengths.next()?);
-    let all = data.episodes().all(|e| data.terminals()[e.end - 1]);
+    let all = data.episodes().all(|e| data.ended(&e));
     (count > 1 && first > 1 && all && lengths.all(|l| l == first)).then(|| {
         format!(
             "all {count} episodes end in a terminal state after exactly {first} steps: this is taken to be a time limit \

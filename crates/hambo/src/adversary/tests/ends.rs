@@ -31,6 +31,7 @@ fn spread_data() -> Transitions {
         terminals: vec![false; 100],
         timeouts: vec![false; 100],
         episode_starts: vec![0],
+        ..Default::default()
     })
     .unwrap()
 }

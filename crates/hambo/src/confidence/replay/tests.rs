@@ -9,6 +9,7 @@ use crate::task::{Initial, Task};
 use crate::testing::setting;
 use hambo_engine::backend::{Activation, Device, Shape};
 use hambo_engine::nn::Ensemble;
+use std::ops::Range;
 
 const GAIN: f64 = 1.2;
 const FEEDBACK: f64 = 0.8;
@@ -173,4 +174,63 @@ fn a_thousand_logs() {
         );
         assert!(violated <= 0.05, "{violated}");
     }
+}
+
+/// The same log without its last next states: what was paid there and that it ended there is not lost.
+#[test]
+fn last_rows_are_steps_of_their_episodes() {
+    let device = Device::cpu(Some(1)).unwrap();
+    let data = log(6, 0.0, Stream::new(8));
+    let rows: Vec<usize> = data.episodes().map(|e| e.end - 1).collect();
+    let mut c = Columns { state_dim: 1, action_dim: 1, ..Default::default() };
+    for row in 0..data.len() {
+        let (s, a) = (data.state(row)[0], data.action(row)[0]);
+        if rows.contains(&row) {
+            c.last_rows.after.push(c.rewards.len() - 1);
+            c.last_rows.states.push(s);
+            c.last_rows.actions.push(a);
+            c.last_rows.rewards.push(s);
+            c.last_rows.terminals.push(row != rows[0]);
+            continue;
+        }
+        if row == 0 || rows.contains(&(row - 1)) {
+            c.episode_starts.push(c.rewards.len());
+        }
+        c.states.push(s);
+        c.actions.push(a);
+        c.next_states.push(data.next_state(row)[0]);
+        c.rewards.push(s);
+        c.terminals.push(false);
+        c.timeouts.push(rows.contains(&(row + 1)));
+    }
+    let without = Transitions::new(c).unwrap();
+    let all = |data: &Transitions, reward: &str, ends: bool| {
+        let held_out = Fold { held_out: (0..data.len() as u32).collect(), ..Fold::default() };
+        let split = Split { folds: vec![held_out], by_episode: true, ..Split::default() };
+        let (model, policy) = (model(&device, split), policy(|s| -FEEDBACK as f32 * s));
+        let reward = Task::new("test", [1, 1], reward).unwrap().reward;
+        let never = Task::new("test", [1, 1], "s[0] > 1000").unwrap().reward;
+        let task = Task { reward, termination: ends.then_some(never), ..task() };
+        let setting = setting(&task, &policy, HORIZON, 0.9);
+        device.run(|| super::episodes(&World::new(&device, &model, setting), data)).unwrap()
+    };
+    for (full, cut) in all(&data, "s[0]", true).iter().zip(all(&without, "s[0]", true)) {
+        assert_eq!(
+            (full.steps, &full.deviations, full.size),
+            (cut.steps, &cut.deviations, cut.size)
+        );
+        assert_eq!((full.rows, full.logged), (cut.rows + 1, cut.logged));
+    }
+    let ended = |reward, ends| all(&without, reward, ends).iter().filter(|e| e.ended).count();
+    assert_eq!([ended("s[0]", true), ended("s[0]", false)], [5, 0], "a task without ends has none");
+    // Where the reward hangs on the state that is not there, the worst counts.
+    let worst = without.next_states().iter().fold(0.0f32, |low, &x| low.min(-x));
+    let known = all(&without, "-n[0]", true);
+    let of = |rows: Range<usize>| {
+        rows.enumerate()
+            .map(|(t, row)| -0.9f64.powi(t as i32) * f64::from(without.next_state(row)[0]))
+            .sum::<f64>()
+    };
+    let expected = of(0..HORIZON - 1) + 0.9f64.powi(HORIZON as i32 - 1) * f64::from(worst);
+    assert!((known[0].logged - expected).abs() < 1e-9, "{} {expected}", known[0].logged);
 }

@@ -90,9 +90,13 @@ impl Log {
                 &mut notes,
             );
             let next: Vec<_> = kept.runs.iter().map(|run| run.start + 1..run.end + 1).collect();
-            [columns.states, columns.next_states] = states.read_runs([&kept.runs, &next])?;
-            [columns.actions] = actions.read_runs([&kept.runs])?;
-            [columns.rewards] = rewards.read_runs([&kept.runs])?;
+            let last: Vec<_> = kept.last.iter().map(|&row| row..row + 1).collect();
+            let mut ends = kept.last_rows(&columns.terminals);
+            [columns.states, columns.next_states, ends.states] =
+                states.read_runs([&kept.runs, &next, &last])?;
+            [columns.actions, ends.actions] = actions.read_runs([&kept.runs, &last])?;
+            [columns.rewards, ends.rewards] = rewards.read_runs([&kept.runs, &last])?;
+            columns.last_rows = ends;
             kept.mark(&mut columns);
             return Ok(Log { format: Format::D4rl, columns, notes, rows: n, finite });
         }
