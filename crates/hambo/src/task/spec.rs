@@ -277,6 +277,17 @@ impl Initial {
                 mean: sized("initial.mean", mean, ds)?,
                 std: sized("initial.std", std, ds)?,
             },
+            Initial::Drawn(states) => {
+                if states.is_empty() || states.len() % ds != 0 {
+                    let expected = format!("one or more states of {ds} numbers");
+                    let given = format!("{} numbers", states.len());
+                    return Err(Error::setting("initial states", given, expected));
+                }
+                if states.iter().any(|x| !x.is_finite()) {
+                    return Err(Error::setting("initial states", "NaN", "finite numbers"));
+                }
+                self.clone()
+            }
             other => other.clone(),
         })
     }
@@ -290,6 +301,9 @@ impl Initial {
             }
             Initial::EpisodeStarts => {
                 format!("the first states of {} logged episodes", data.episodes().len())
+            }
+            Initial::Drawn(states) => {
+                format!("{} given states", states.len() / data.state_dim())
             }
         }
     }
