@@ -138,6 +138,8 @@ def _run(
         env, spaces = _env.resolve(settings.get("env"), seed)
         if spaces is not None and settings.get("task") is not None:
             raise SettingError("env and task: an environment that is not built in cannot be combined with a task file")
+        if settings.get("save_every") is not None and settings.get("out") is None:
+            raise SettingError("save_every: nothing is saved without out")
         words += [] if env is None else [f"--env={env}"]
         columns = column_words(settings.get("columns"))
         prepared = [_policies.prepare(policy, place, i) for i, policy in enumerate(policies)]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _hambo
 from ._errors import DataError
+from ._optional import load
 
 # Names under which an array is known, the best first; as in NPZ files.
 _NAMES = {
@@ -65,6 +66,8 @@ def read(data: object, options: _hambo.Options) -> tuple[list[str], _hambo.Logs 
     """The paths of data in files, or the logs of data in memory."""
     paths = _paths(data)
     if paths is not None:
+        if "" in paths:
+            raise DataError("data: a path is empty: expected the name of a file or folder")
         return paths, None
     if _is_frame(data):
         return [], _hambo.Logs.table(_columns(data), options)
@@ -115,8 +118,7 @@ def _columns(frame: Any) -> list[_hambo.Column]:
     """The columns of a frame: numbers and flags as float64, anything else as text."""
     found: list[_hambo.Column] = []
     if _is_from(frame, "polars"):
-        import polars
-
+        polars = load("polars", "a polars frame")
         frame = frame.collect() if isinstance(frame, polars.LazyFrame) else frame
         for column in frame.get_columns():
             if column.dtype.is_numeric() or column.dtype == polars.Boolean:
@@ -124,8 +126,7 @@ def _columns(frame: Any) -> list[_hambo.Column]:
             else:
                 found.append((column.name, [str(value) for value in column.to_list()]))
         return found
-    import pandas
-
+    pandas = load("pandas", "a pandas frame")
     for i, name in enumerate(frame.columns):
         column = frame.iloc[:, i]
         if pandas.api.types.is_numeric_dtype(column.dtype) or pandas.api.types.is_bool_dtype(column.dtype):
@@ -220,7 +221,8 @@ def _of_d3rlpy(data: Any) -> Transitions:
 def _joined(parts: list[list[Any]]) -> Transitions:
     if not parts[0]:
         raise DataError("data: the data set has no episodes")
-    return Transitions(*(np.concatenate(part) if part else None for part in parts))
+    columns: list[Any] = [np.concatenate(part) if part else None for part in parts]
+    return Transitions(*columns)
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:

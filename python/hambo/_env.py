@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _hambo
 from ._errors import TaskError
+from ._optional import load
 
 # Those of gymnasium that are built in.
 _BUILT_IN = {
@@ -50,10 +51,7 @@ def resolve(env: Any, seed: int) -> tuple[str | None, _hambo.Spaces | None]:
 
 
 def _make(name: str) -> Any:
-    try:
-        import gymnasium
-    except ImportError:
-        raise TaskError(f"env = {name!r} is none of the built-in environments, and gymnasium is not installed") from None
+    gymnasium = load("gymnasium", f"env = {name!r}, which is none of the built-in environments,")
     try:
         return gymnasium.make(name)
     except Exception as problem:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from . import _hambo
 from ._errors import PolicyError
+from ._optional import load
 
 Floats = NDArray[np.float32]
 
@@ -101,8 +102,7 @@ def _of_torch(module: Any, file: Path) -> tuple[str, _hambo.Handed]:
     if network is not None:
         _write(file, *network)
         return name, (str(file), name, None)
-    import torch
-
+    torch = load("torch", "a torch module")
     parameter = next(module.parameters(), None)
     device = "cpu" if parameter is None else parameter.device
 
@@ -118,9 +118,8 @@ Layers = list[tuple[Floats, Floats]]
 
 def _plain_mlp(module: Any) -> tuple[Layers, str, bool] | None:
     """Layers, activation, and whether tanh squashes the output, if that is all that the module is."""
-    import torch
-    from torch import nn
-
+    torch = load("torch", "a torch module")
+    nn = torch.nn
     parts = _parts(module)
     if parts is None or not parts:
         return None
@@ -151,8 +150,7 @@ def _plain_mlp(module: Any) -> tuple[Layers, str, bool] | None:
 
 def _parts(module: Any) -> list[Any] | None:
     """The layers of nested nn.Sequential, without those that do nothing."""
-    from torch import nn
-
+    nn = load("torch.nn", "a torch module")
     if type(module) is nn.Sequential:
         nested = [_parts(child) for child in module]
         return None if any(part is None for part in nested) else [part for parts in nested if parts for part in parts]

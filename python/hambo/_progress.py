@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._errors import Error, SettingError
+from ._optional import load
 
 Report = Callable[[str, int, int, str], object]
 
@@ -42,12 +43,11 @@ def reporter(progress: bool | Report | None) -> Report | None:
         if progress is None and not (sys.stderr is not None and sys.stderr.isatty()):
             return None
         try:
-            from tqdm.auto import tqdm
-        except ImportError:
+            return Bars(load("tqdm.auto", "progress=True").tqdm)
+        except Error:
             if progress is None:
                 return None
-            raise Error("progress=True needs tqdm: pip install tqdm") from None
-        return Bars(tqdm)
+            raise
     if callable(progress):
         return progress
     raise SettingError(f"progress = {progress!r}: expected True, False, or a function of stage, done, total, note")

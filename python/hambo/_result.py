@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _hambo
-from ._errors import Error
+from ._optional import load
 from ._settings import StrPath
 
 _HEIGHT = 640  # of the report in a notebook, in pixels
@@ -35,7 +35,7 @@ class _Told:
     @property
     def verdict(self) -> str | None:
         """`meets`, `fails`, `not enough evidence`; None without a threshold."""
-        return self._get("verdict")
+        return self._text("verdict")
 
     @property
     def summary(self) -> str:
@@ -46,6 +46,10 @@ class _Told:
     def warnings(self) -> list[str]:
         """What the reader of the numbers must know."""
         return [str(warning) for warning in self._dict["warnings"]]
+
+    def _text(self, name: str) -> str | None:
+        value = self._dict.get(name)
+        return None if value is None else str(value)
 
     def _get(self, name: str) -> Any:
         return self._dict.get(name)
@@ -76,8 +80,11 @@ class _Told:
 
 
 def _estimates(found: list[dict[str, Any]]) -> list[Estimate]:
-    names = ("method", "value", "std_error", "lower_bound", "evidence")
-    return [Estimate(*(estimate.get(name) for name in names)) for estimate in found]
+    def estimate(told: dict[str, Any]) -> Estimate:
+        bound, evidence = told.get("lower_bound"), told.get("evidence")
+        return Estimate(told["method"], told["value"], told["std_error"], bound, evidence)
+
+    return [estimate(told) for told in found]
 
 
 class Result(_Told):
@@ -97,7 +104,7 @@ class Result(_Told):
     @property
     def evidence(self) -> str | None:
         """`supported`, `extrapolated` or `unsupported`; None if the first method is neutral."""
-        return self._get("evidence")
+        return self._text("evidence")
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -110,7 +117,7 @@ class Result(_Told):
 
     def plot(self, ax: Any = None) -> Any:
         """Draws all estimates on one axis (matplotlib), the bounds as lines to the left of them; returns the axes."""
-        plt = _need("matplotlib.pyplot", "plot()", "matplotlib")
+        plt = load("matplotlib.pyplot", "plot()")
         if ax is None:
             ax = plt.subplots(figsize=(7, 0.5 * len(self.estimates) + 1.2))[1]
         for row, estimate in enumerate(self.estimates):
@@ -175,13 +182,4 @@ class Inspection:
 
 
 def _frame(rows: list[dict[str, Any]]) -> Any:
-    return _need("pandas", "to_frame()", "pandas").DataFrame(rows)
-
-
-def _need(module: str, what: str, package: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise Error(f"{what} needs {package}: pip install {package}") from None
+    return load("pandas", "to_frame()").DataFrame(rows)

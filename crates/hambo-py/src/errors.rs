@@ -44,7 +44,7 @@ impl Files {
             Error::Setting { name, .. } if TASK.contains(name) => "TaskError",
             Error::Setting { .. } => "SettingError",
             Error::Mismatch(text) if text.starts_with("policy") => "PolicyError",
-            Error::Mismatch(text) if text.starts_with("constraint") => "TaskError",
+            Error::Mismatch(text) if TASK.iter().any(|part| text.starts_with(part)) => "TaskError",
             Error::Mismatch(_) => "DataError",
             Error::Expression { .. } => "TaskError",
             Error::Library(_) | Error::Device(_) => "DeviceError",
@@ -62,8 +62,8 @@ impl Files {
 }
 
 /// Settings that are a part of the task.
-const TASK: [&str; 6] =
-    ["env", "reward", "termination", "actions.low", "actions.high", "initial states"];
+const TASK: [&str; 7] =
+    ["env", "reward", "termination", "constraint", "actions.low", "actions.high", "initial states"];
 
 /// An exception of this class of `hambo`.
 pub fn exception(class: &str, message: &str) -> PyErr {
