@@ -99,5 +99,6 @@ fn data(stream: &Stream) -> Result<Transitions, Box<dyn Error>> {
         terminals: vec![false; n],
         timeouts: vec![false; n],
         episode_starts: (0..n).step_by(200).collect(),
+        ..Default::default()
     })?)
 }

@@ -1,19 +1,21 @@
 //! Text and progress for people, JSON for programs.
 
+use crate::args::Evaluate;
 use crate::commands::Prepared;
 use crate::folder::Folder;
+use crate::found::{Found, Told};
 use hambo::evaluate::Evaluator;
 pub use hambo::report::{number, table};
 use hambo::run::Observer;
 use hambo::run::checkpoint::Checkpoints;
 use hambo::run::log::Log;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 use serde_json::json;
 use std::error::Error;
-use std::fmt::Display;
+use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::sync::Mutex;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 
 /// Writes to standard output; a reader that went away (`| head`) is no error, a full disk is.
 pub fn print(text: &str) -> Result<(), Box<dyn Error>> {
@@ -29,44 +31,45 @@ pub fn print(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// How an answer is written for people.
-pub struct Formats<A> {
-    pub html: fn(&A) -> String,
-    pub markdown: fn(&A) -> String,
-}
-
-/// Writes the folder of `--out`, with the model's files, and prints the answer in the format that was asked for.
-pub fn publish<A: Serialize + Display>(
-    answer: &A,
-    formats: Formats<A>,
+/// Writes the folder of `--out`, with the model's files.
+pub fn keep<A: Told>(
+    answer: A,
     evaluator: &Evaluator<'_>,
     prepared: &Prepared<'_>,
-) -> Result<(), Box<dyn Error>> {
-    let (result, markdown) = (json!(answer), (formats.markdown)(answer));
+) -> hambo::Result<Found<A>> {
+    let wanted = prepared.out.is_some() || prepared.is_embedded();
+    let files =
+        |evaluator: &Evaluator<'_>| evaluator.model().files(evaluator.device(), Path::new(""));
+    let model = if wanted { files(evaluator)? } else { Vec::new() };
+    let found = Found { answer, model };
     if let Some(folder) = &prepared.out {
         prepared.bars.check()?;
-        // The first file gets its name last: where there is a result, there is all that belongs to it.
-        let told = [
-            ("result.json", format!("{result:#}\n")),
-            ("report.html", (formats.html)(answer)),
-            ("summary.md", markdown.clone()),
-        ];
-        let file = |(name, text): (&str, String)| (folder.path().join(name), text.into_bytes());
-        let mut files: Vec<_> = told.map(file).into();
-        files.extend(evaluator.model().files(evaluator.device(), folder.path())?);
-        folder.write(&files)?;
+        found.write(folder)?;
     }
     prepared.checkpoints.as_ref().map_or(Ok(()), Checkpoints::finish)?;
-    print(&match (prepared.arguments.json, prepared.arguments.markdown) {
-        (true, _) => result.to_string(),
-        (_, true) => markdown.trim_end().to_owned(),
+    Ok(found)
+}
+
+/// Prints an answer in the format that was asked for.
+pub fn show(answer: &impl Told, arguments: &Evaluate) -> Result<(), Box<dyn Error>> {
+    print(&match (arguments.json, arguments.markdown) {
+        (true, _) => json!(answer).to_string(),
+        (_, true) => answer.markdown().trim_end().to_owned(),
         _ => answer.to_string(),
     })
 }
 
+/// The words after the command's name.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Remembers with which words the command was run; the first ones count.
+pub fn set_command_line(words: &[OsString]) {
+    let _ = WORDS.set(words.to_vec());
+}
+
 /// How this run is repeated.
 pub fn command_line() -> String {
-    let quoted = |word: std::ffi::OsString| {
+    let quoted = |word: &OsString| {
         let word = word.to_string_lossy().into_owned();
         let plain = |c: char| c.is_alphanumeric() || "-_=.,:/+".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -75,7 +78,7 @@ pub fn command_line() -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    let words = std::env::args_os().skip(1).map(quoted);
+    let words = WORDS.get().into_iter().flatten().map(quoted);
     ["hambo".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
@@ -84,6 +87,8 @@ pub fn command_line() -> String {
 pub struct Bars {
     /// Where figures are written.
     pub log: Option<Log>,
+    /// Who watches in place of the bars.
+    watcher: Option<Box<dyn Observer + Send>>,
     current: Mutex<Option<(String, ProgressBar)>>,
 }
 
@@ -91,6 +96,11 @@ impl Bars {
     /// With a log in this folder.
     pub fn logging(folder: Option<&Folder>, resumed: bool) -> Self {
         Bars { log: folder.map(|folder| Log::new(folder.path(), resumed)), ..Bars::default() }
+    }
+
+    /// With another who watches in their place.
+    pub fn watched(self, watcher: Option<Box<dyn Observer + Send>>) -> Self {
+        Bars { watcher, ..self }
     }
 
     /// An error if the log could not be written.
@@ -105,6 +115,9 @@ impl Observer for Bars {
     }
 
     fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
+        if let Some(watcher) = &self.watcher {
+            return watcher.report(stage, done, total, note);
+        }
         let Ok(mut current) = self.current.lock() else { return };
         if current.as_ref().is_none_or(|(name, _)| name != stage) {
             if let Some((_, bar)) = current.take() {

@@ -20,8 +20,14 @@ use std::process::ExitCode;
 const LITTLE: f64 = 0.8;
 
 pub fn run(arguments: &Inspect) -> Outcome {
+    print(&inspect(arguments)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to tell, as text or JSON.
+pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     let Some(first) = arguments.paths.first() else {
-        return Err(Error::Data("no file was given".into()).into());
+        return Err(Error::Data("no file was given".into()));
     };
     let text = first.to_string_lossy();
     let options = ReadOptions {
@@ -35,10 +41,10 @@ pub fn run(arguments: &Inspect) -> Outcome {
             (Some(data), Policy::read(&text).ok())
         }
         Ok(data) => (Some(data), None),
-        Err(as_data) if !single => return Err(as_data.into()),
+        Err(as_data) if !single => return Err(as_data),
         Err(as_data) => match Policy::read(&text) {
             Ok(policy) => (None, Some(policy)),
-            Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }.into()),
+            Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }),
         },
     };
     let covered = match (&arguments.policy, &data) {
@@ -46,8 +52,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
         (Some(_), None) => {
             return Err(Error::Mismatch(format!(
                 "{text} holds no data: --policy is compared with data"
-            ))
-            .into());
+            )));
         }
         (Some(spec), Some(data)) => {
             let policy = Policy::read(spec)?;
@@ -71,8 +76,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
         if let Some((spec, covered)) = &covered {
             result["coverage"] = json!({"policy": spec, "of": covered});
         }
-        print(&result.to_string())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(result.to_string());
     }
     let mut lines = Vec::new();
     if let Some(data) = &data {
@@ -84,8 +88,7 @@ pub fn run(arguments: &Inspect) -> Outcome {
     if let Some((spec, covered)) = &covered {
         lines.extend(coverage_lines(spec, covered));
     }
-    print(&lines.join("\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(lines.join("\n"))
 }
 
 /// Whether a user who gives this name means a policy.

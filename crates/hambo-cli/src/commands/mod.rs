@@ -13,7 +13,10 @@ mod selftest;
 mod train;
 mod truth;
 
+pub use evaluate::{evaluate, fit};
+pub use inspect::inspect;
 pub use prepare::Prepared;
+pub use rank::rank;
 
 use crate::args::{Acting, Command, DeviceName, Machine, Normalizer};
 use hambo::policy::{NormalizerFile, Policy};
@@ -56,7 +59,11 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
 
 /// The policy, as it is to act.
 fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
-    let policy = read_policy(spec, &acting.normalizer)?.with_noise(acting.policy_noise)?;
+    as_asked(read_policy(spec, &acting.normalizer)?, acting)
+}
+
+fn as_asked(policy: Policy, acting: &Acting) -> hambo::Result<Policy> {
+    let policy = policy.with_noise(acting.policy_noise)?;
     if acting.stochastic { policy.sampling() } else { Ok(policy) }
 }
 

@@ -1,10 +1,11 @@
 //! What evaluations and rankings have in common: all that was given, read and checked before anything is computed.
 
-use super::resume::{UNFINISHED, identity, save_every};
+use super::resume::{UNFINISHED, actions_digest, identity, save_every};
 use super::truth::{Simulator, simulator};
-use super::{device, host_device, policy};
+use super::{as_asked, device, host_device, policy};
 use crate::args::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
+use crate::given::{self, Subject};
 use crate::output::{Bars, command_line};
 use hambo::adversary::{Optimizers, SearchConfig};
 use hambo::confidence::Beta;
@@ -32,6 +33,8 @@ pub struct Prepared<'a> {
     pub checkpoints: Option<Checkpoints>,
     simulator: Option<Simulator>,
     device: Device,
+    /// How the run is repeated, where another program says it.
+    command: Option<String>,
 }
 
 /// What the evaluator takes: the logs, and the task for them.
@@ -39,18 +42,27 @@ pub type Inputs = (Logs, ResolvedTask);
 
 impl<'a> Prepared<'a> {
     /// Reads and checks it.
-    pub fn new(arguments: &'a Evaluate, explain: bool) -> Result<(Self, Inputs)> {
+    pub fn new(
+        arguments: &'a Evaluate,
+        explain: bool,
+        mut given: Option<given::Inputs>,
+    ) -> Result<(Self, Inputs)> {
         let mut config = config(arguments, explain)?;
         config.validate()?;
-        let spec = task_spec(arguments)?;
+        let mut spec = task_spec(arguments)?;
+        if let Some(env) = given.as_mut().and_then(|given| given.environment.take()) {
+            spec.name = Some(env.name);
+            spec.actions = env.actions.map(Some);
+            spec.initial = Some(env.initial);
+        }
         if spec.constraints.iter().any(|c| c.threshold.is_some()) {
             config.check_threshold_method()?;
         }
         let env = spec.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
-        let read = |spec: &String| policy(spec, &arguments.acting);
-        let policies: Vec<Policy> = arguments.policy.iter().map(read).collect::<Result<_>>()?;
+        let subjects = given.as_mut().map(|given| std::mem::take(&mut given.policies));
+        let policies = subjects_of(arguments, subjects.unwrap_or_default())?;
         let simulator = simulator(arguments.truth_episodes, spec.env.as_deref())?;
-        for policy in &policies {
+        for policy in policies.iter().filter_map(|p| p.as_ref().ok()) {
             env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
         }
         let device = match &config.model {
@@ -66,22 +78,44 @@ impl<'a> Prepared<'a> {
         let options = read_options(&arguments.data, arguments.seed)?;
         // Before anything is read that another process may be writing.
         let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
-        let logs = Logs::read_with(&arguments.data.paths, &options)?;
+        let logs = match given.as_mut().and_then(|given| given.logs.take()) {
+            Some(logs) => logs,
+            None => Logs::read_with(&arguments.data.paths, &options)?,
+        };
         let data = &logs.transitions;
         env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| logs.name_file(e))?;
         let task = resolve(arguments, &spec, env, &logs)?;
+        let sizes = [data.state_dim(), data.action_dim()];
+        let made = |p: Read| p.or_else(|function| as_asked(function(sizes), &arguments.acting));
+        let policies: Vec<Policy> = policies.into_iter().map(made).collect::<Result<_>>()?;
         policies.iter().try_for_each(|policy| policy.check_task(&task.task))?;
+        if given.is_some() {
+            // A function that fails does so here, before minutes of work.
+            policies.iter().try_for_each(|p| actions_digest(&device, data, p).map(drop))?;
+        }
         let checkpoints = match &arguments.out {
             Some(folder) => {
-                let identity = identity(arguments, &config, &task, &policies, (&device, &logs))?;
+                let program = given.as_ref().map(|given| given.program.as_path());
+                let computed = (&device, &logs, program);
+                let identity = identity(arguments, &config, &task, &policies, computed)?;
                 Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
             }
             None => None,
         };
         let resumed = checkpoints.as_ref().is_some_and(Checkpoints::resumes);
-        let bars = Bars::logging(out.as_ref(), resumed);
-        let prepared =
-            Prepared { arguments, config, policies, out, bars, checkpoints, simulator, device };
+        let (watcher, command) = given.map(|given| (given.observer, given.command)).unzip();
+        let bars = Bars::logging(out.as_ref(), resumed).watched(watcher);
+        let prepared = Prepared {
+            arguments,
+            config,
+            policies,
+            out,
+            bars,
+            checkpoints,
+            simulator,
+            device,
+            command,
+        };
         Ok((prepared, (logs, task)))
     }
 
@@ -111,12 +145,33 @@ impl<'a> Prepared<'a> {
         self.policies.iter().filter_map(truth).collect()
     }
 
+    /// Whether another program asks.
+    pub fn is_embedded(&self) -> bool {
+        self.command.is_some()
+    }
+
     /// Says how the answer can be had again, and where its page is.
     pub fn sign(&self, setup: &mut Setup, start: Instant) {
-        setup.command = command_line();
+        setup.command = self.command.clone().unwrap_or_else(command_line);
         setup.page = self.arguments.out.as_ref().map(|out| out.join("report.html"));
         setup.seconds = start.elapsed().as_secs_f64();
     }
+}
+
+/// A policy, or a function that becomes one when the sizes of states and actions are known.
+type Read = std::result::Result<Policy, Box<dyn Fn([usize; 2]) -> Policy + Send>>;
+
+/// The policies that the flags name, but for those that are given.
+fn subjects_of(arguments: &Evaluate, subjects: Vec<Subject>) -> Result<Vec<Read>> {
+    let mut subjects = subjects.into_iter();
+    let read = |spec: &String| {
+        Ok(match subjects.next().unwrap_or(Subject::Named) {
+            Subject::Named => Ok(policy(spec, &arguments.acting)?),
+            Subject::Ready(policy) => Ok(as_asked(*policy, &arguments.acting)?),
+            Subject::Function(function) => Err(function),
+        })
+    };
+    arguments.policy.iter().map(read).collect()
 }
 
 /// Trajectories of an estimate; on a GPU so many that their noise is hardly a part of the answer.

@@ -22,7 +22,7 @@ pub fn run(arguments: &Reproduce) -> Outcome {
         Scale::Quick => "quick",
         Scale::Paper => "paper",
     };
-    let mut identity = program(&device);
+    let mut identity = program(&device, None);
     identity.extend(
         [("experiment", name), ("scale", scale)].map(|(k, v)| (k.to_owned(), v.to_owned())),
     );

@@ -48,7 +48,7 @@ pub(super) fn identity(
     config: &EvaluationConfig,
     asked: &ResolvedTask,
     policies: &[Policy],
-    (device, logs): (&Device, &Logs),
+    (device, logs, file): (&Device, &Logs, Option<&Path>),
 ) -> Result<BTreeMap<String, String>> {
     let data = &logs.transitions;
     let of_file = |policy: &Policy| match Path::new(&policy.spec) {
@@ -67,7 +67,7 @@ pub(super) fn identity(
     let constraints: Vec<String> =
         asked.constraints.iter().map(|c| format!("{}: {}", c.task.name, c.task.reward)).collect();
     let values = [
-        ("data", logs.sha256.clone().unwrap_or_default()),
+        ("data", logs.sha256.clone().unwrap_or_else(|| data.digest())),
         ("data.columns", arguments.data.columns.columns.join(" ")),
         ("data.subsample", arguments.data.subsample.clone().unwrap_or_default()),
         ("policy", arguments.policy.join(" ")),
@@ -90,7 +90,7 @@ pub(super) fn identity(
         ("model", model),
     ];
     let values = values.map(|(name, value)| (name.to_owned(), value));
-    Ok(program(device).into_iter().chain(values).collect())
+    Ok(program(device, file).into_iter().chain(values).collect())
 }
 
 /// Settings of the model, with what the task asks of it.
@@ -102,8 +102,11 @@ fn model_settings(config: &EvaluationConfig, task: &ResolvedTask) -> serde_json:
 
 /// What computes: another build of the same version may sum in another order, and so may another kind of device, but
 /// not another number of threads.
-pub(super) fn program(device: &Device) -> BTreeMap<String, String> {
-    let program = std::env::current_exe().ok().and_then(|path| sha256_of_file(&path).ok());
+/// `file` holds the code, where that is not the program itself.
+pub(super) fn program(device: &Device, file: Option<&Path>) -> BTreeMap<String, String> {
+    let running = || std::env::current_exe().ok();
+    let path = file.map(Path::to_owned).or_else(running);
+    let program = path.and_then(|path| sha256_of_file(&path).ok());
     let values = [
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("version.program", program.unwrap_or_default()),
@@ -113,7 +116,11 @@ pub(super) fn program(device: &Device) -> BTreeMap<String, String> {
 }
 
 /// What the policy does in the first of the logged states: other files beside it (a normalizer) have a say in it too.
-fn actions_digest(device: &Device, data: &Transitions, policy: &Policy) -> Result<String> {
+pub(super) fn actions_digest(
+    device: &Device,
+    data: &Transitions,
+    policy: &Policy,
+) -> Result<String> {
     let rows = data.len().min(256);
     let states = device.upload(&data.states()[..rows * data.state_dim()]);
     let mut actions = device.zeros(rows * data.action_dim());

@@ -3,6 +3,7 @@
 mod copies;
 mod episodes;
 pub(crate) mod formats;
+mod given;
 mod last_rows;
 mod log;
 mod memory;
@@ -16,6 +17,7 @@ pub use formats::Entry;
 pub use formats::columns::ColumnNames;
 pub use formats::d4rl::{read_d4rl, write_d4rl};
 pub(crate) use formats::hdf5::Source;
+pub use given::TableColumn;
 pub use last_rows::LastRows;
 pub use log::{Format, Logs};
 pub use read::{ReadOptions, Subsample, attributes, describe, digest, locate};

@@ -313,7 +313,7 @@ fn no_parquet(path: &Path) -> Error {
 
 impl Log {
     /// Keeps a random part, in the order of the log.
-    fn subsample(&mut self, subsample: Subsample, stream: Stream) {
+    pub(super) fn subsample(&mut self, subsample: Subsample, stream: Stream) {
         let all = self.columns.rewards.len();
         let (Subsample::Episodes(n) | Subsample::Rows(n)) = subsample;
         if n >= all {

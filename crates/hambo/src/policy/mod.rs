@@ -210,12 +210,17 @@ impl Policy {
         matches!(&self.kind, Kind::Mlp(mlp) if mlp.action_std.is_some())
     }
 
-    /// Whether it was read from a file, which its specification names.
+    /// The same policy by another name, for one that was read from a file which is gone soon.
+    pub fn named(self, name: &str) -> Self {
+        Policy { spec: name.to_owned(), from_file: false, normalizer: None, ..self }
+    }
+
     /// The file of the observation normalizer that it was read with.
     pub fn normalizer_file(&self) -> Option<&Path> {
         self.normalizer.as_deref()
     }
 
+    /// Whether it was read from a file, which its specification names.
     pub(crate) fn is_from_file(&self) -> bool {
         self.from_file
     }

@@ -1,6 +1,7 @@
 //! The task: reward, termination, initial states, bounds of the actions.
 
 mod file;
+mod remarks;
 mod spec;
 mod termination;
 
@@ -62,6 +63,8 @@ pub enum Initial {
     },
     /// The logged episode starts, drawn with replacement.
     EpisodeStarts,
+    /// One of these states, one after another, drawn with replacement: what resets of a simulator gave.
+    Drawn(Vec<f32>),
 }
 
 impl Initial {
@@ -96,6 +99,14 @@ impl Initial {
                 let starts: Vec<usize> = data.episodes().map(|e| e.start).collect();
                 Ok((0..n)
                     .flat_map(|_| data.state(starts[generator.below(starts.len())]))
+                    .copied()
+                    .collect())
+            }
+            Initial::Drawn(states) => {
+                let ds = data.state_dim();
+                let count = states.len() / ds;
+                Ok((0..n)
+                    .flat_map(|_| &states[generator.below(count) * ds..][..ds])
                     .copied()
                     .collect())
             }
