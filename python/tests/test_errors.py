@@ -226,7 +226,7 @@ SETTINGS = [
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
 def test_settings(log, pendulum, number):
     name, value, words = SETTINGS[number]
-    with pytest.raises(hambo.Error, match=words) as caught:
+    with pytest.raises(hambo.Error, match=words or None) as caught:
         hambo.evaluate(log, SWING_UP, **{**pendulum, name: value})
     assert "mistake in hambo" not in str(caught.value)
 
