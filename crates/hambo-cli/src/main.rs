@@ -6,6 +6,8 @@ mod folder;
 mod output;
 mod plot;
 mod reproduce;
+mod validate;
+mod web;
 
 use clap::Parser;
 use std::io::Write;
