@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  # The suite that comes with hambo, within 10 minutes on two cores;
-  # run from the repository's root, whose checkpoints/ it evaluates:
+  # The suite that comes with hambo, within 10 minutes on two cores; run it in
+  # the root of the repository, whose checkpoints/ it evaluates:
   hambo validate quick --out quick
 
   # A suite of your own (docs/validate.md says how to write one):
@@ -15,13 +15,14 @@ Examples:
 
   # A large one on four machines that share a folder, then one table of all:
   hambo validate full --out results --shard 1/4 --device cuda
-  ...
   hambo validate full --out results --device cuda
 
 Files in the folder:
-  table.md, table.json, index.html   what the runs say
-  runs.jsonl                         one line for each run
-  truths.jsonl                       one line for each simulated true return
+  index.html     what the runs say, as a page
+  table.md       the same as Markdown
+  table.json     the same for programs
+  runs.jsonl     one line for each run
+  truths.jsonl   one line for each true return
 
 If it is interrupted, run the same command again: what is done is not done again.
 

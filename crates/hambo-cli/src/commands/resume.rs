@@ -112,6 +112,11 @@ pub(super) fn program(device: &Device) -> BTreeMap<String, String> {
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
+/// SHA-256 of this program; empty where it cannot be read.
+pub(super) fn build(device: &Device) -> String {
+    program(device).remove("version.program").unwrap_or_default()
+}
+
 /// What the policy does in the first of the logged states: other files beside it (a normalizer) have a say in it too.
 fn actions_digest(device: &Device, data: &Transitions, policy: &Policy) -> Result<String> {
     let rows = data.len().min(256);

@@ -1,21 +1,21 @@
 //! `hambo validate`
 
-use super::resume::program;
+use super::resume::build;
 use super::{Outcome, device};
 use crate::args::Validate;
 use crate::folder::Folder;
-use crate::output::{Bars, print};
+use crate::output::print;
 use crate::validate::{Book, Fit, Lab, Plan, Table, Written, fits, html, markdown, shard};
-use hambo::{Device, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 pub fn run(arguments: &Validate) -> Outcome {
     let written = Written::read(&arguments.suite)?;
     let plan = Plan::of(&written)?;
-    let lab = lab(&plan, device(&arguments.machine)?, arguments.machine.threads)?;
+    let device = device(&arguments.machine)?;
+    let build = build(&device);
+    let lab = Lab::new(&plan, device, arguments.machine.threads, &build)?;
     let all = fits(&plan, lab.device.is_host())?;
     let (own, path, shards) = match arguments.shard {
         Some((i, n)) => {
@@ -40,16 +40,8 @@ pub fn run(arguments: &Validate) -> Outcome {
     Ok(if table.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Where runs are made.
-pub fn lab(plan: &Plan, device: Device, threads: Option<usize>) -> Result<Lab<'_>> {
-    let build = program(&device).remove("version.program").unwrap_or_default();
-    let program = [build.chars().take(12).collect(), device.kind()];
-    let (host, bars, start) = (Device::cpu(threads)?, Bars::default(), Instant::now());
-    Ok(Lab { plan, device, host, bars, program, start })
-}
-
 /// What was asked and is in the book.
-pub fn table(plan: &Plan, fits: &[Fit<'_>], book: &Book) -> Table {
+fn table(plan: &Plan, fits: &[Fit<'_>], book: &Book) -> Table {
     let names: Vec<&str> =
         fits.iter().flat_map(|f| &f.cases).map(|case| case.name.as_str()).collect();
     let found = names.iter().filter_map(|name| book.runs.iter().find(|run| run.case == *name));

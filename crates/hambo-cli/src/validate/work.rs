@@ -37,7 +37,19 @@ pub struct Lab<'a> {
     pub start: Instant,
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// On this device; `build` is the SHA-256 of the program.
+    pub fn new(
+        plan: &'a Plan,
+        device: Device,
+        threads: Option<usize>,
+        build: &str,
+    ) -> Result<Self> {
+        let program = [build.chars().take(12).collect(), device.kind()];
+        let (host, bars, start) = (Device::cpu(threads)?, Bars::default(), Instant::now());
+        Ok(Lab { plan, device, host, bars, program, start })
+    }
+
     /// Makes all runs of these fits that are not in the book, and their truths.
     pub fn work(&self, fits: &[Fit<'_>], book: &mut Book) -> Result<()> {
         for fit in fits {
