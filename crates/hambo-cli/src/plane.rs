@@ -40,7 +40,8 @@ impl Drawing for [Plane] {
 impl Plane {
     /// Smallest and largest value in one direction, with a margin.
     fn range(&self, axis: usize) -> std::ops::Range<f64> {
-        let points = self.trajectories.iter().flat_map(|(_, states)| states).map(|s| s[axis]);
+        let states = self.trajectories.iter().flat_map(|(_, states)| states);
+        let points = states.chain(&self.logged).map(|s| s[axis]);
         let ends = [-self.danger, self.danger].into_iter().chain(points).filter(|v| v.is_finite());
         let (low, high) =
             ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));

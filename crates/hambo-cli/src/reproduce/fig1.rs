@@ -1,5 +1,6 @@
 //! Figure 1: PointSafety. A policy that cuts through the danger zone, and the one that made the logs and goes around it:
 //! where they really go, where a neutral model says they go, and where an adversary takes them within the confidence sets.
+//! Of the trajectories that were followed, the one that ended worst is drawn, and the neutral one with the same noise.
 //!
 //! The paper names neither n, noise, horizon nor reward; data and networks are those of `hambo demo`. Its rule is β = 1; the
 //! default rule here is beside it.

@@ -5,6 +5,8 @@
 
 mod claims;
 mod lines;
+#[cfg(test)]
+mod tests;
 
 use super::{Picture, Reproduced};
 use crate::args::Scale;
