@@ -30,7 +30,8 @@ pub fn run(arguments: &Reproduce) -> Outcome {
         folder.write(&[(folder.path().join("index.html"), index)])?;
         if !arguments.json {
             let name = figure.name();
-            print(&std::fs::read_to_string(folder.path().join(format!("{name}.txt")))?.trim_end())?;
+            let text = std::fs::read_to_string(folder.path().join(format!("{name}.txt")))?;
+            print(text.trim_end())?;
         }
         results.push(result);
     }

@@ -159,7 +159,7 @@ fn env_or_task(
             Ok((Some(env), TaskSpec::default()))
         }
         (None, Some(task)) => {
-            let task = TaskSpec::read(&written.from_here(task));
+            let task = TaskSpec::read(&written.path_of(task));
             Ok((None, task.map_err(|e| written.problem(&format!("{at}.task"), e))?))
         }
         _ => Err(written.problem(at, "expected either env or task")),
@@ -192,7 +192,7 @@ fn policies(
 }
 
 fn read(written: &Written, at: &str, spec: &str, env: Option<&EnvSpec>) -> Result<Policy> {
-    let policy = Policy::read(&written.policy_from_here(spec));
+    let policy = Policy::read(&written.policy_path(spec));
     let policy = policy.map_err(|e| written.problem(at, e))?;
     if let Some(env) = env {
         policy.check_task(&env.task).map_err(|e| written.problem(at, e))?;
@@ -244,7 +244,7 @@ fn logged(written: &Written, at: &str, file: &DataFile, sizes: &[usize]) -> Resu
         let problem = "expected files with logs, and no behaviors, where there is a task";
         return Err(written.problem(&at, problem));
     }
-    let files: Vec<PathBuf> = file.files.iter().map(|path| written.from_here(path)).collect();
+    let files: Vec<PathBuf> = file.files.iter().map(|path| written.path_of(path)).collect();
     for &n in sizes {
         let subsample = Some(Subsample::Episodes(n));
         let options = ReadOptions { subsample, ..ReadOptions::default() };

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub fn networks(written: &Written, at: &str, file: &SettingsFile) -> Result<BnnConfig> {
     let base = match &file.model_config {
         Some(path) => {
-            let path = written.from_here(path);
+            let path = written.path_of(path);
             let problem = |e: Error| written.problem(&format!("{at}.model_config"), e);
             let bytes = std::fs::read(&path).map_err(|e| problem(Error::io(&path, "read", e)))?;
             let found: BnnConfig = serde_json::from_slice(&bytes)

@@ -196,15 +196,15 @@ impl Written {
     }
 
     /// A path in it, from where the program runs.
-    pub fn from_here(&self, path: &Path) -> PathBuf {
+    pub fn path_of(&self, path: &Path) -> PathBuf {
         self.base.join(path)
     }
 
     /// A policy in it: built-in ones as they are, files from where the program runs.
-    pub fn policy_from_here(&self, spec: &str) -> String {
+    pub fn policy_path(&self, spec: &str) -> String {
         match spec.starts_with("builtin:") {
             true => spec.to_owned(),
-            false => self.from_here(Path::new(spec)).to_string_lossy().into_owned(),
+            false => self.path_of(Path::new(spec)).to_string_lossy().into_owned(),
         }
     }
 }

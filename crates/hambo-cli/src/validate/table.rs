@@ -263,6 +263,9 @@ fn levels(rows: &[Row]) -> Vec<Level> {
     found
 }
 
+/// How well numbers tell the order of the truths.
+type Score = fn(&[f64], &[f64]) -> Option<f64>;
+
 /// By rule, environment, data, n and T: each seed is a list of policies, the scores are means over seeds.
 fn rankings(rows: &[Row]) -> Vec<Ranking> {
     let mut sets: BTreeMap<Vec<String>, BTreeMap<u64, Vec<&Row>>> = BTreeMap::new();
@@ -273,7 +276,7 @@ fn rankings(rows: &[Row]) -> Vec<Ranking> {
     }
     let ranking = |(of, seeds): (Vec<String>, BTreeMap<u64, Vec<&Row>>)| {
         let lists: Vec<Vec<&Row>> = seeds.into_values().filter(|list| list.len() > 1).collect();
-        let mean = |score: &dyn Fn(&[f64], &[f64]) -> Option<f64>, number: &dyn Fn(&Row) -> f64| {
+        let mean = |score: Score, number: &dyn Fn(&Row) -> f64| {
             let scores: Vec<f64> = lists
                 .iter()
                 .filter_map(|list| {
@@ -290,10 +293,10 @@ fn rankings(rows: &[Row]) -> Vec<Ranking> {
             of,
             sets: lists.len(),
             policies: lists.iter().map(Vec::len).max().unwrap_or(0),
-            spearman_bound: mean(&spearman, &bound),
-            regret_bound: mean(&regret_at_1, &bound),
-            spearman_neutral: mean(&spearman, &neutral).filter(|_| has_neutral),
-            regret_neutral: mean(&regret_at_1, &neutral).filter(|_| has_neutral),
+            spearman_bound: mean(spearman, &bound),
+            regret_bound: mean(regret_at_1, &bound),
+            spearman_neutral: mean(spearman, &neutral).filter(|_| has_neutral),
+            regret_neutral: mean(regret_at_1, &neutral).filter(|_| has_neutral),
         }
     };
     sets.into_iter().map(ranking).filter(|r| r.sets > 0).collect()
