@@ -5,13 +5,13 @@ const STYLE: &str = "\
 @media (prefers-color-scheme: dark) { :root { --paper: #14171a; --card: #1c2024; --ink: #e7eaed; --quiet: #a3adb6; --rule: #363c42; --bad: #ff7b72; --good: #58c796; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, -apple-system, \"Segoe UI\", Roboto, \"DejaVu Sans\", sans-serif; }
-main { max-width: 78rem; margin: 0 auto; padding: 1.2rem 1rem 4rem; }
+main { max-width: 92rem; margin: 0 auto; padding: 1.2rem 1rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: .2rem 0 .6rem; }
 h2 { font-size: 1.2rem; margin: 0 0 .5rem; }
 section { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 1rem 1.2rem; margin: 0 0 1rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .5rem; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 td.long { white-space: normal; min-width: 14rem; }
 tr.bad td { color: var(--bad); font-weight: 600; }
 .good { color: var(--good); } .bad { color: var(--bad); }
