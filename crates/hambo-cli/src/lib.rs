@@ -7,8 +7,11 @@ mod folder;
 mod found;
 mod given;
 mod output;
+mod plane;
 mod plot;
 mod reproduce;
+mod validate;
+mod web;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Plots as SVG and PNG: panels side by side, each with lines, bands around them, and a reference line.
+//! Plots as SVG and PNG. Charts are panels side by side, each with lines, bands around them, and a reference line.
 
 use hambo::{Error, Result};
 use plotters::coord::Shift;
@@ -9,10 +9,38 @@ use std::sync::Once;
 const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 const FAMILY: &str = "sans-serif";
 const PANEL: (u32, u32) = (520, 380);
+/// Multiples of the reference beyond which a line leaves the picture.
+pub const FAR: f64 = 1.5;
 /// Pixels of the PNG per pixel of the SVG.
 const SHARPNESS: u32 = 2;
-const COLORS: [RGBColor; 4] =
-    [RGBColor(31, 98, 168), RGBColor(200, 90, 20), RGBColor(40, 130, 60), RGBColor(120, 60, 150)];
+const COLORS: [RGBColor; 8] = [
+    RGBColor(31, 98, 168),
+    RGBColor(200, 90, 20),
+    RGBColor(40, 130, 60),
+    RGBColor(120, 60, 150),
+    RGBColor(110, 115, 120),
+    RGBColor(190, 150, 20),
+    RGBColor(20, 150, 150),
+    RGBColor(200, 70, 130),
+];
+
+/// What can be drawn.
+pub trait Drawing {
+    /// Width and height in pixels of the SVG.
+    fn size(&self) -> (u32, u32);
+    /// Draws it; lengths are `scale` times those of the SVG.
+    fn draw<B: DrawingBackend>(&self, root: DrawingArea<B, Shift>, scale: u32) -> Drawn<B>;
+}
+
+/// Whether it could be drawn.
+pub type Drawn<B> = std::result::Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
+
+/// The font, in the size of the SVG.
+pub fn font(size: u32, scale: u32) -> FontDesc<'static> {
+    static FONTS: Once = Once::new();
+    FONTS.call_once(|| drop(plotters::style::register_font(FAMILY, FontStyle::Normal, FONT)));
+    (FAMILY, size * scale).into_font()
+}
 
 /// One chart; the x axis is logarithmic, with a tick at every point.
 pub struct Panel {
@@ -20,8 +48,9 @@ pub struct Panel {
     pub x_name: String,
     pub y_name: String,
     pub lines: Vec<Line>,
-    /// A horizontal line and its name.
-    pub reference: Option<(String, f64)>,
+    /// What the lines are compared with: x and y. A single point is a horizontal line.
+    pub reference: Vec<[f64; 2]>,
+    pub reference_name: String,
 }
 
 /// A line and the band around it.
@@ -31,20 +60,21 @@ pub struct Line {
     pub points: Vec<[f64; 4]>,
 }
 
-/// The panels side by side as an SVG document.
-pub fn svg(panels: &[Panel]) -> Result<String> {
+/// A drawing as an SVG document.
+pub fn svg<D: Drawing + ?Sized>(drawing: &D) -> Result<String> {
     let mut text = String::new();
-    let root = SVGBackend::with_string(&mut text, size(panels, 1)).into_drawing_area();
-    draw(root, panels, 1).map_err(|e| problem(&e))?;
+    let root = SVGBackend::with_string(&mut text, drawing.size()).into_drawing_area();
+    drawing.draw(root, 1).map_err(|e| problem(&e))?;
     Ok(text)
 }
 
-/// The panels side by side as a PNG file.
-pub fn png(panels: &[Panel]) -> Result<Vec<u8>> {
-    let (width, height) = size(panels, SHARPNESS);
+/// A drawing as a PNG file.
+pub fn png<D: Drawing + ?Sized>(drawing: &D) -> Result<Vec<u8>> {
+    let (width, height) = drawing.size();
+    let (width, height) = (width * SHARPNESS, height * SHARPNESS);
     let mut pixels = vec![0; (width * height * 3) as usize];
     let root = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-    draw(root, panels, SHARPNESS).map_err(|e| problem(&e))?;
+    drawing.draw(root, SHARPNESS).map_err(|e| problem(&e))?;
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -59,18 +89,18 @@ fn problem(e: &dyn std::fmt::Display) -> Error {
     Error::Numeric(format!("cannot draw the plot: {e}"))
 }
 
-fn size(panels: &[Panel], scale: u32) -> (u32, u32) {
-    (panels.len() as u32 * PANEL.0 * scale, PANEL.1 * scale)
+impl Drawing for [Panel] {
+    fn size(&self) -> (u32, u32) {
+        (self.len() as u32 * PANEL.0, PANEL.1)
+    }
+
+    fn draw<B: DrawingBackend>(&self, root: DrawingArea<B, Shift>, scale: u32) -> Drawn<B> {
+        draw(root, self, scale)
+    }
 }
 
-fn draw<B: DrawingBackend>(
-    root: DrawingArea<B, Shift>,
-    panels: &[Panel],
-    scale: u32,
-) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    static FONTS: Once = Once::new();
-    FONTS.call_once(|| drop(plotters::style::register_font(FAMILY, FontStyle::Normal, FONT)));
-    let font = |size: u32| (FAMILY, size * scale).into_font();
+fn draw<B: DrawingBackend>(root: DrawingArea<B, Shift>, panels: &[Panel], scale: u32) -> Drawn<B> {
+    let font = |size: u32| font(size, scale);
     root.fill(&WHITE)?;
     for (area, panel) in root.split_evenly((1, panels.len())).iter().zip(panels) {
         let points = || panel.lines.iter().flat_map(|line| &line.points);
@@ -81,9 +111,11 @@ fn draw<B: DrawingBackend>(
         };
         let x = range(&mut points().map(|p| p[0]));
         let mut y = range(&mut points().flat_map(|p| p[1..].to_vec()));
-        if let Some((_, reference)) = &panel.reference {
-            // A bound far below leaves the picture, so that the others can be told apart.
-            y = (y.0.min(*reference).max(reference - 1.5 * reference.abs()), y.1.max(*reference));
+        if !panel.reference.is_empty() {
+            let (low, high) = range(&mut panel.reference.iter().map(|at| at[1]));
+            // What is far away leaves the picture, so that the others can be told apart.
+            let far = FAR * low.abs().max(high.abs());
+            y = (y.0.min(low).max(low - far), y.1.max(high).min(high + far));
         }
         let margin = 0.06 * (y.1 - y.0).max(1e-9);
         let mut ticks: Vec<f64> = points().map(|p| p[0]).collect();
@@ -110,22 +142,28 @@ fn draw<B: DrawingBackend>(
             .draw()?;
         let floor = y.0 - margin;
         for (line, color) in panel.lines.iter().zip(COLORS.iter().cycle()) {
-            let lower = line.points.iter().map(|p| (p[0], p[2].max(floor)));
-            let upper = line.points.iter().rev().map(|p| (p[0], p[3].max(floor)));
+            let within = |value: f64| value.clamp(floor, y.1 + margin);
+            let lower = line.points.iter().map(|p| (p[0], within(p[2])));
+            let upper = line.points.iter().rev().map(|p| (p[0], within(p[3])));
             let band: Vec<(f64, f64)> = lower.chain(upper).collect();
             chart.draw_series([Polygon::new(band, color.mix(0.18))])?;
             let style = color.stroke_width(2 * scale);
-            let path = || line.points.iter().map(|p| (p[0], p[1].max(floor)));
+            let path = || line.points.iter().map(|p| (p[0], within(p[1])));
             chart.draw_series(LineSeries::new(path(), style))?.label(&line.name).legend(
                 move |(x, y)| PathElement::new([(x, y), (x + 20 * scale as i32, y)], style),
             );
             chart.draw_series(path().map(|at| Circle::new(at, 3 * scale, color.filled())))?;
         }
-        if let Some((name, value)) = &panel.reference {
+        if let (Some(first), Some(last)) = (panel.reference.first(), panel.reference.last()) {
             let style = BLACK.stroke_width(scale);
+            let ends =
+                |at: &[f64; 2], x: f64| (if panel.reference.len() == 1 { x } else { at[0] }, at[1]);
+            let between = panel.reference.iter().map(|at| (at[0], at[1]));
+            let path: Vec<(f64, f64)> =
+                [ends(first, x.0)].into_iter().chain(between).chain([ends(last, x.1)]).collect();
             chart
-                .draw_series([PathElement::new([(x.0, *value), (x.1, *value)], style)])?
-                .label(name)
+                .draw_series([PathElement::new(path, style)])?
+                .label(&panel.reference_name)
                 .legend(move |(x, y)| {
                     PathElement::new([(x, y), (x + 20 * scale as i32, y)], style)
                 });
@@ -157,7 +195,8 @@ mod tests {
             x_name: "n".to_owned(),
             y_name: "return".to_owned(),
             lines: vec![line],
-            reference: Some(("J".to_owned(), -0.5)),
+            reference: vec![[25.0, -0.5]],
+            reference_name: "J".to_owned(),
         };
         let text = svg(std::slice::from_ref(&panel)).unwrap();
         assert!(
@@ -167,7 +206,7 @@ mod tests {
         for tick in ["25", "100"] {
             assert!(text.contains(&format!("\n{tick}\n")), "no {tick} at the axis:\n{text}");
         }
-        let file = png(&[panel]).unwrap();
+        let file = png(&[panel][..]).unwrap();
         let image = png::Decoder::new(std::io::Cursor::new(&file)).read_info().unwrap();
         assert_eq!(image.info().size(), (PANEL.0 * SHARPNESS, PANEL.1 * SHARPNESS));
     }

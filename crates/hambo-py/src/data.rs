@@ -59,6 +59,7 @@ impl Logs {
             terminals: flags(Some(terminals))?,
             timeouts: flags(timeouts)?,
             episode_starts: Vec::new(),
+            ..Default::default()
         };
         read(options, |options| hambo::Logs::from_rows(columns, options))
     }

@@ -102,7 +102,7 @@ pub fn student_quantile(p: f64, freedom: f64) -> f64 {
 }
 
 /// The regularized incomplete beta function I_x(a, b), by its continued fraction (Lentz's method).
-fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }

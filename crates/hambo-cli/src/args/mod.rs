@@ -8,6 +8,7 @@ mod inspect;
 mod reproduce;
 mod shared;
 mod simulate;
+mod validate;
 
 pub use demo::Demo;
 pub use evaluate::{Adversary, Evaluate, Model};
@@ -15,6 +16,7 @@ pub use inspect::Inspect;
 pub use reproduce::{Experiment, Reproduce};
 pub use shared::{Acting, Data, DeviceName, Machine, Normalizer, Scale};
 pub use simulate::{Collect, Return, Train};
+pub use validate::Validate;
 
 use clap::{Parser, Subcommand};
 
@@ -60,6 +62,11 @@ pub enum Command {
     /// If the experiment is interrupted, run the same command again to continue it.
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(Reproduce),
+    /// Measure how often bounds hold: a suite of cases whose true returns are known
+    ///
+    /// Makes the data, the true returns and the evaluations of a suite, and writes one table, one JSON-lines file and one page.
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(Validate),
     /// Show what is in a data or policy file
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(Inspect),

@@ -12,6 +12,7 @@ mod returns;
 mod selftest;
 mod train;
 mod truth;
+mod validate;
 
 pub use evaluate::{evaluate, fit};
 pub use inspect::inspect;
@@ -38,6 +39,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Validate(arguments) => validate::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
     }

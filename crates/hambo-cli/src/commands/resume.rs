@@ -115,6 +115,11 @@ pub(super) fn program(device: &Device, file: Option<&Path>) -> BTreeMap<String, 
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
+/// SHA-256 of this program; empty where it cannot be read.
+pub(super) fn build(device: &Device) -> String {
+    program(device, None).remove("version.program").unwrap_or_default()
+}
+
 /// What the policy does in the first of the logged states: other files beside it (a normalizer) have a say in it too.
 pub(super) fn actions_digest(
     device: &Device,

@@ -17,6 +17,7 @@ mod report;
 mod resume;
 mod simple;
 mod tasks;
+mod validate;
 
 use assets::assets;
 use rust_hdf5::H5File;

@@ -2,8 +2,18 @@
 
 use super::*;
 
-const COMMANDS: [&str; 9] =
-    ["demo", "evaluate", "rank", "return", "collect", "train", "reproduce", "inspect", "selftest"];
+const COMMANDS: [&str; 10] = [
+    "demo",
+    "evaluate",
+    "rank",
+    "return",
+    "collect",
+    "train",
+    "reproduce",
+    "validate",
+    "inspect",
+    "selftest",
+];
 
 #[test]
 fn help_of_every_command_explains_every_flag_and_shows_an_example() {

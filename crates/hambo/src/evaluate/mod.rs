@@ -23,6 +23,6 @@ pub use estimate::{Estimate, Method, QUANTILE_ABOVE, adversarial, dainf, mean_re
 pub use evaluation::{ConstraintBound, Evaluation};
 pub use evaluator::{Evaluator, EvaluatorBuilder};
 pub use problem::Problem;
-pub use rank::{Ranked, Score, scores};
+pub use rank::{Ranked, Score, scores, spearman};
 pub use truth::Truth;
 pub use warning::Warning;

@@ -91,11 +91,16 @@ fn score(method: Method, numbers: &[f64], truths: &[f64]) -> Score {
     let pairs = || numbers.iter().zip(truths);
     Score {
         method,
-        spearman: correlation(&ranks(numbers), &ranks(truths)),
+        spearman: spearman(numbers, truths),
         regret_at_1: best - truths[chosen],
         violation_rate: pairs().filter(|(number, truth)| number > truth).count() as f64 / n,
         gap: pairs().map(|(number, truth)| truth - number).sum::<f64>() / n,
     }
+}
+
+/// Spearman's rank correlation; none where a list does not vary.
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    correlation(&ranks(x), &ranks(y))
 }
 
 /// Ranks from 1; equal values share the mean of theirs.
@@ -125,7 +130,7 @@ mod tests {
     /// scipy.stats.spearmanr (SciPy 1.17) of the same lists gives 0.7714285714285715, and 0.632455532033676 with ties.
     #[test]
     fn spearman_works_like_scipy() {
-        let spearman = |x: &[f64], y: &[f64]| correlation(&ranks(x), &ranks(y)).unwrap();
+        let spearman = |x: &[f64], y: &[f64]| spearman(x, y).unwrap();
         let truths = [-205.0, -222.0, -179.0, -210.0, -170.0, -193.0];
         let found = spearman(&[-300.0, -290.0, -200.0, -310.0, -210.0, -250.0], &truths);
         assert!((found - 0.7714285714285715).abs() < 1e-15, "{found}");

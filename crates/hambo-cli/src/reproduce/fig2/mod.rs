@@ -18,7 +18,7 @@ mod config;
 mod experiment;
 mod output;
 
-use super::Reproduced;
+use super::{Picture, Reproduced};
 use crate::args::Scale;
 use config::Fig2Config;
 use hambo::Result;
@@ -36,6 +36,7 @@ pub fn run(device: &Device, scale: Scale, work: &Run<'_>) -> Result<Reproduced> 
     Ok(Reproduced {
         text: output::text(&figure, config.seeds),
         numbers: json!(figure),
-        plot: output::plot(&figure),
+        claims: output::claims(&figure),
+        picture: Picture::Charts(output::plot(&figure)),
     })
 }

@@ -3,6 +3,7 @@
 use super::experiment::Figure;
 use crate::output::{number, table};
 use crate::plot::{Line, Panel};
+use crate::reproduce::Claim;
 
 /// Standard errors on each side of a line: a 95 % interval.
 const BAND: f64 = 1.96;
@@ -53,7 +54,31 @@ pub fn plot(figure: &Figure) -> Vec<Panel> {
                 })
                 .collect(),
         }],
-        reference: Some(("true return J".to_owned(), panel.truth)),
+        reference: panel.summary.first().map(|s| [s.n as f64, panel.truth]).into_iter().collect(),
+        reference_name: "true return J".to_owned(),
     });
     panels.collect()
+}
+
+/// What the paper says of it, and what was found.
+pub fn claims(figure: &Figure) -> Vec<Claim> {
+    let panel = |panel: &super::experiment::Panel| {
+        let gaps: Vec<String> = panel
+            .summary
+            .iter()
+            .map(|s| format!("{:.1} % at n = {}", 100.0 * s.relative_gap, s.n))
+            .collect();
+        let below = panel.summary.iter().all(|s| s.all_below);
+        let ends = panel.summary.first().zip(panel.summary.last());
+        Claim {
+            claim: format!("{}: the lower bound approaches the true return.", panel.env),
+            found: format!(
+                "gap {}; {} seed is above",
+                gaps.join(", "),
+                if below { "no" } else { "a" }
+            ),
+            confirmed: ends.map(|(first, last)| below && last.gap < first.gap),
+        }
+    };
+    figure.panels.iter().map(panel).collect()
 }
