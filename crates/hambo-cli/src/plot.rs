@@ -9,6 +9,8 @@ use std::sync::Once;
 const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 const FAMILY: &str = "sans-serif";
 const PANEL: (u32, u32) = (520, 380);
+/// Lines whose legend would cover them.
+const MANY: usize = 4;
 /// Multiples of the reference beyond which a line leaves the picture.
 pub const FAR: f64 = 1.5;
 /// Pixels of the PNG per pixel of the SVG.
@@ -121,13 +123,15 @@ fn draw<B: DrawingBackend>(root: DrawingArea<B, Shift>, panels: &[Panel], scale:
         let mut ticks: Vec<f64> = points().map(|p| p[0]).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
+        // A long legend has its place beside the lines.
+        let room = if panel.lines.len() > MANY { (x.1 / x.0).powf(0.6).max(1.1) } else { 1.1 };
         let mut chart = ChartBuilder::on(area)
             .margin(12 * scale)
             .caption(&panel.title, font(17))
             .x_label_area_size(42 * scale)
             .y_label_area_size(64 * scale)
             .build_cartesian_2d(
-                (x.0 * 0.9..x.1 * 1.1).log_scale().with_key_points(ticks),
+                (x.0 * 0.9..x.1 * room).log_scale().with_key_points(ticks),
                 y.0 - margin..y.1 + margin,
             )?;
         chart
