@@ -261,7 +261,10 @@ fn episodes_of_one_step_are_told() {
     let result = place.json(&format!("{line} --json"));
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("40 of 40 episodes have one step"), "{warnings}");
-    assert!(warnings.contains("held-out episodes are near this policy"), "{warnings}");
+    assert!(
+        warnings.contains("held-out episodes are too short to tell how near they are"),
+        "{warnings}"
+    );
 }
 
 #[test]
