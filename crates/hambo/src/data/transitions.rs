@@ -126,6 +126,15 @@ impl Transitions {
                     .to_owned(),
             ));
         }
+        let finite = last.finite(dims);
+        let lost = |&i: &usize| last.terminals[i] && finite.following(last.after[i]).is_none();
+        if let Some(i) = (0..last.len()).find(lost) {
+            return Err(Error::Data(format!(
+                "the last row of the episode that ends after transition {} is terminal, but not all of its numbers are \
+                 finite: give them, or, if it only shows the last state, flag the row before it and leave it out",
+                last.after[i]
+            )));
+        }
         Ok(Transitions {
             state_dim,
             action_dim,
@@ -136,7 +145,7 @@ impl Transitions {
             terminals: columns.terminals,
             timeouts: columns.timeouts,
             episode_starts: starts,
-            last_rows: last.finite(dims),
+            last_rows: finite,
         })
     }
 
@@ -318,6 +327,21 @@ mod tests {
     fn episodes_cover_all_rows_in_order() {
         let t = Transitions::new(columns()).unwrap();
         assert_eq!(t.episodes().collect::<Vec<_>>(), [0..2, 2..3]);
+    }
+
+    #[test]
+    fn a_last_row_that_is_filled_up_is_no_row_unless_it_ended_the_episode() {
+        let last = |terminal: bool| LastRows {
+            after: vec![1],
+            states: vec![0.0; 2],
+            actions: vec![f32::NAN],
+            rewards: vec![f32::NAN],
+            terminals: vec![terminal],
+        };
+        let filled_up = Columns { last_rows: last(false), ..columns() };
+        assert!(Transitions::new(filled_up).unwrap().last_rows().is_empty());
+        let problem = error(|c| c.last_rows = last(true));
+        assert!(problem.contains("ends after transition 1 is terminal"), "{problem}");
     }
 
     #[test]
