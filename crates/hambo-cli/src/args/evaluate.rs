@@ -150,7 +150,7 @@ pub struct Evaluate {
     pub rollouts: Option<usize>,
     /// Amount of computation
     ///
-    /// quick: 10,000 to 30,000 training steps for the model, by the data, 3 to 10 short rounds of DQN for da1. paper: 30,000 steps,
+    /// quick: 3,000 to 10,000 training steps for the model, by the data, 3 to 10 short rounds of DQN for da1. paper: 30,000 steps,
     /// 12 long rounds of DQN for da1, and 12 rounds of SAC in addition to pathwise for ca.
     #[arg(long, value_enum, default_value_t = Scale::Quick, help_heading = "Method")]
     pub scale: Scale,

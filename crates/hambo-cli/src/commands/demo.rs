@@ -48,6 +48,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         target: TARGET,
         activation: Some(Activation::Relu),
         variance_weight: Some(0.0),
+        hidden_rate: 0.0,
         ..BnnConfig::default()
     };
     let config = EvaluationConfig {

@@ -80,6 +80,7 @@ fn config(scale: Scale, horizon: usize) -> EvaluationConfig {
         target: Target::NextState,
         activation: Some(Activation::Relu),
         variance_weight: Some(0.0),
+        hidden_rate: 0.0,
         ..BnnConfig::default()
     };
     EvaluationConfig {

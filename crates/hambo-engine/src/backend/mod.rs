@@ -25,7 +25,7 @@ pub use counter::Counter;
 pub use elementwise::Gaussian;
 pub use limits::{Exit, Limits};
 pub use mlp::{Input, Pass};
-pub use optimize::{Adam, Optimizer, SteinKernel, Svgd};
+pub use optimize::{Adam, Muon, Optimizer, SteinKernel, Svgd};
 pub use rl::{LOG_STD, SquashedActions, TdTarget};
 pub use rollout_step::{RolloutStep, StepKind};
 pub use sampling::FEATURE_VARIANCE;

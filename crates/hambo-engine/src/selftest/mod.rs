@@ -8,11 +8,11 @@ mod training;
 mod trajectories;
 
 use crate::Result;
-use crate::backend::{Device, SteinKernel};
+use crate::backend::{Device, Muon, SteinKernel};
 use expressions::{expressions, random};
 use networks::{NETWORKS, side_by_side};
 use reinforcement::values;
-use training::{PAPERS, SMALL, svgd, training};
+use training::{PAPERS, SMALL, muon, svgd, training};
 use trajectories::{rollout_steps, trajectory};
 
 /// How far a device is from the CPU in one kind of work.
@@ -83,7 +83,7 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
     for rows in [1, 257, 1000] {
         compare(format!("passes side by side on {rows} rows"), 1e-4, &|d| side_by_side(d, rows))?;
     }
-    compare("a training of 1000 steps".to_owned(), 1e-2, &|d| training(d, SMALL, true))?;
+    compare("a training of 1000 steps".to_owned(), 1e-2, &|d| training(d, SMALL, None, true))?;
     let tolerance = if matches!(device, Device::Cpu(_)) { 1e-2 } else { 0.1 };
     for case in NETWORKS {
         let worst = mean_difference(&case.run(&cpu), &case.run(&device.fast()));
@@ -91,13 +91,21 @@ pub fn selftest(device: &Device, mut report: impl FnMut(&Check)) -> Result<bool>
         all &= check.passed();
         report(&check);
     }
+    for (widths, groups) in [(&[3, 64, 64, 2][..], 1), (&[3, 40, 100, 130, 7, 2], 3), (PAPERS, 5)] {
+        let worst = mean_difference(&muon(&cpu, widths, groups), &muon(device, widths, groups));
+        let name = format!("orthogonal steps of {widths:?} in {groups}");
+        let check = Check { name, worst, tolerance: 0.05 };
+        all &= check.passed();
+        report(&check);
+    }
     for widths in [SMALL, PAPERS] {
         let fast = &device.fast();
-        let first = training(fast, widths, true);
+        let hidden = Some(Muon::new(0.02));
+        let first = training(fast, widths, hidden, true);
         for (name, there) in
             [("the same seed gives", true), ("rows that are sent when needed give", false)]
         {
-            let again = training(fast, widths, there);
+            let again = training(fast, widths, hidden, there);
             let worst = if first == again { 0.0 } else { f64::INFINITY };
             let same =
                 Check { name: format!("{name} the same bits, {widths:?}"), worst, tolerance: 0.0 };

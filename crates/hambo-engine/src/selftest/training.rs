@@ -1,7 +1,7 @@
 //! Steps of optimizers, and whole trainings.
 
 use super::host::{all, contents, numbers};
-use crate::backend::{Activation, Adam, Device, Gaussian, Input, Shape, SteinKernel, Svgd};
+use crate::backend::{Activation, Adam, Device, Gaussian, Input, Muon, Shape, SteinKernel, Svgd};
 use crate::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use crate::rng::Stream;
 
@@ -37,9 +37,36 @@ pub(super) fn svgd(
     all(device, &[&direction, &ensemble.params, &clipped, &idle])
 }
 
+/// Parameters after steps of which some are along orthogonal matrices.
+pub(super) fn muon(device: &Device, widths: &[usize], groups: usize) -> Vec<Vec<f64>> {
+    let Ok(shape) = Shape::new(2 * groups, widths.to_vec(), Activation::Tanh) else {
+        return vec![];
+    };
+    let svgd = Svgd {
+        kernel: SteinKernel::Rbf { length_scale: 10.0 },
+        prior_temperature: 0.1,
+        likelihood_scale: 3.0,
+        groups,
+    };
+    let mut draw = numbers(4);
+    let mut ensemble = Ensemble::random(device, shape.clone(), Stream::new(5));
+    let mut optimizer =
+        Optimizer::with_muon(device, Adam::cosine(0.01, 20), Muon::new(1.0), &shape);
+    for _ in 0..3 {
+        let gradient = device.upload(&draw(ensemble.params.len()));
+        optimizer.svgd_step(device, &svgd, &mut ensemble, &gradient);
+    }
+    all(device, &[&ensemble.params])
+}
+
 /// The loss along a training of a Bayesian network, recorded and replayed where the device can, with all rows on the
 /// device or on the host.
-pub(super) fn training(device: &Device, widths: &[usize], on_device: bool) -> Vec<Vec<f64>> {
+pub(super) fn training(
+    device: &Device,
+    widths: &[usize],
+    hidden: Option<Muon>,
+    on_device: bool,
+) -> Vec<Vec<f64>> {
     const ROWS: usize = 2000;
     const BATCH: usize = 256;
     const PARTICLES: usize = 5;
@@ -54,7 +81,11 @@ pub(super) fn training(device: &Device, widths: &[usize], on_device: bool) -> Ve
     let kernel = SteinKernel::Median;
     let svgd = Svgd { kernel, prior_temperature: 1e-4, likelihood_scale: 1.0, groups: 1 };
     let mut ensemble = Ensemble::random(device, shape.clone(), Stream::new(11));
-    let mut optimizer = Optimizer::new(device, Adam::cosine(1e-3, 1000), ensemble.params.len());
+    let adam = Adam::cosine(1e-3, 1000);
+    let mut optimizer = match hidden {
+        None => Optimizer::new(device, adam, ensemble.params.len()),
+        Some(muon) => Optimizer::with_muon(device, adam, muon, &shape),
+    };
     let mut trace = PassBuffers::new(device, &shape, BATCH);
     let (mut gradient, mut losses) = (device.zeros(ensemble.params.len()), device.zeros(PARTICLES));
     let mut curve = Vec::new();

@@ -26,13 +26,13 @@ impl Effort {
         let standard = BnnConfig::default();
         match self {
             Effort::Quick => {
-                BnnConfig { folds: Some(3), steps: Some(1_500), patience: 1_500, ..standard }
+                BnnConfig { folds: Some(3), steps: Some(500), patience: 500, ..standard }
             }
             Effort::Standard => standard,
             Effort::Best => BnnConfig {
                 folds: Some(10),
-                steps: Some(30_000),
-                patience: 30_000,
+                steps: Some(20_000),
+                patience: 20_000,
                 batch: 512,
                 ..standard
             },

@@ -6,6 +6,7 @@
 mod adjoint;
 mod elementwise;
 mod mlp;
+mod muon;
 mod optimize;
 mod product;
 mod rl;

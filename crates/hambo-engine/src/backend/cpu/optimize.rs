@@ -55,6 +55,15 @@ impl Moments {
     }
 }
 
+/// Adds gradients to their decaying sum m; v becomes the direction that looks one step ahead of it.
+#[inline(always)]
+fn nesterov(momentum: f32, gradient: &[f32], m: &mut [f32], v: &mut [f32]) {
+    for ((&g, m), v) in gradient.iter().zip(m).zip(v) {
+        *m = without_subnormals(momentum * *m + g, 1e-30);
+        *v = g + momentum * *m;
+    }
+}
+
 /// 0 for numbers below `least`, which is far below what changes a parameter. Where a unit of a network is dead, its
 /// gradient is 0 and the moments would shrink to subnormal numbers and stay there: processors compute those in
 /// microcode, and a step over half of them takes twenty times as long.
@@ -110,9 +119,12 @@ impl Cpu {
     ) {
         let n = params.len() / members;
         let mixing = self.mixing(svgd, members, params);
-        let moments = Moments::at(&optimizer.adam, optimizer.step.0.cpu()[0]);
-        let [m, v] = optimizer.moments.each_mut().map(|moment| Parts::new(moment.cpu_mut()));
-        let params = Parts::new(params);
+        let Optimizer { adam, moments: [m, v], step, hidden } = optimizer;
+        let step = step.0.cpu()[0];
+        let moments = Moments::at(adam, step);
+        let [m, v] = [m, v].map(|moment| Parts::new(moment.cpu_mut()));
+        let all_params = Parts::new(params);
+        let params = &all_params;
         self.blocks(n, BLOCK, |block| {
             for chunk in chunks(block) {
                 let of = |i: usize| i * n + chunk.start..i * n + chunk.end;
@@ -122,11 +134,22 @@ impl Cpu {
                     let all = std::slice::from_raw_parts(params.start, params.len);
                     mixing.direction(all, gradient, n, chunk.clone(), |i, direction| {
                         let (p, m, v) = (params.take(of(i)), m.take(of(i)), v.take(of(i)));
-                        vectorized(|| moments.update(p, direction, m, v));
+                        for (part, by_muon) in hidden.split(chunk.clone()) {
+                            let part = part.start - chunk.start..part.end - chunk.start;
+                            let (g, p) = (&direction[part.clone()], &mut p[part.clone()]);
+                            let (m, v) = (&mut m[part.clone()], &mut v[part]);
+                            match by_muon {
+                                false => vectorized(|| moments.update(p, g, m, v)),
+                                true => vectorized(|| nesterov(hidden.muon.momentum, g, m, v)),
+                            }
+                        }
                     });
                 }
             }
         });
+        drop(mixing);
+        let rate = hidden.muon.rate * adam.rate_at(step) / adam.rate;
+        self.orthogonal_step(hidden, rate, members, params, &v);
     }
 
     /// The kernel matrix of the particles, as the weights with which gradients and parameters enter −φ.

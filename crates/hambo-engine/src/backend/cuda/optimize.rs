@@ -1,6 +1,7 @@
 //! Starts the kernels that update parameters: Adam, and SVGD with it.
 
 use crate::backend;
+use crate::backend::cuda::muon::Places;
 use crate::backend::cuda::{Argument, Cuda, DeviceMemory, Grid, Kernel, Source, launch, lock};
 use crate::backend::{Adam, Optimizer, Svgd};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ const MOST_PAIRS: usize = 48 * 1024 / 16 - 64;
 const PARTS: usize = 26;
 
 #[repr(C)]
-struct AdamNumbers {
+pub(super) struct AdamNumbers {
     rate: f32,
     beta1: f32,
     beta2: f32,
@@ -55,13 +56,20 @@ pub(super) struct SvgdWorkspace {
 }
 
 impl Cuda {
-    pub fn adam(&self, optimizer: &Optimizer, params: &DeviceMemory, gradient: &DeviceMemory) {
+    pub fn adam(
+        &self,
+        optimizer: &Optimizer,
+        members: usize,
+        params: &DeviceMemory,
+        gradient: &DeviceMemory,
+    ) {
         let n = params.words();
         let (grid, adam) = (Grid::over(n), AdamNumbers::from(&optimizer.adam));
+        let places = Places::new(&optimizer.hidden, n / members);
         let (params, gradient) = (params.address, gradient.address);
         let [m, v] = optimizer.moments.each_ref().map(|moment| moment.gpu().address);
         let (step, ticket) = (optimizer.step.0.gpu().address, self.tickets);
-        launch!(self, "adam", grid, n as u32, params, gradient, m, v, adam, step, ticket);
+        launch!(self, "adam", grid, n as u32, params, gradient, m, v, adam, step, ticket, places);
     }
 
     /// Leaves the weights of the SVGD direction in the room made for them, and gives their address.
@@ -164,7 +172,8 @@ impl Cuda {
         if particles > FUSED {
             let direction = self.allocate(params.bytes);
             self.svgd_direction(svgd, members, params, gradient, &direction);
-            return self.adam(optimizer, params, &direction);
+            self.adam(optimizer, members, params, &direction);
+            return self.orthogonal_step(optimizer, members, params);
         }
         let kernel =
             Kernel { name: "svgd_adam", source: Source::Stein { particles: particles as u32 } };
@@ -173,10 +182,12 @@ impl Cuda {
         let mut grid = Grid::over(n);
         grid.blocks[1] = svgd.groups as u32;
         let adam = AdamNumbers::from(&optimizer.adam);
-        let (params, gradient) = (params.address, gradient.address);
+        let places = Places::new(&optimizer.hidden, n);
+        let (p, g) = (params.address, gradient.address);
         let [m, v] = optimizer.moments.each_ref().map(|moment| moment.gpu().address);
         let (step, ticket) = (optimizer.step.0.gpu().address, self.tickets);
-        launch!(self, kernel, grid, n as u32, params, gradient, m, v, adam, step, ticket, weights);
+        launch!(self, kernel, grid, n as u32, p, g, m, v, adam, step, ticket, weights, places);
+        self.orthogonal_step(optimizer, members, params);
     }
 
     pub fn clip_norm(&self, limit: f32, values: &DeviceMemory, idle: &DeviceMemory) {

@@ -1,12 +1,13 @@
 // Updates of parameters.
 
-KERNEL adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket) {
+KERNEL adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket,
+            const __grid_constant__ HiddenWeights hidden) {
     in_order();
     const u32 now = take_step(step, ticket);
     EACH(i, n);
     const Moments at = moments_at(adam, now);
     float p = params[i], first = m[i], second = v[i];
-    adam_update(adam, at, gradient[i], p, first, second);
+    update(hidden, i % hidden.stride, adam, at, gradient[i], p, first, second);
     params[i] = p;
     m[i] = first;
     v[i] = second;

@@ -91,6 +91,25 @@ __device__ __forceinline__ void adam_update(const Adam &adam, const Moments &at,
     p -= at.rate * m / (sqrtf(v * at.second) + adam.epsilon);
 }
 
+// Weights of hidden layers that move by Muon, in every member.
+struct HiddenWeights {
+    u32 count, stride; // of layers; from one member to the next
+    float momentum;
+    u32 offsets[16], inputs[16], outputs[16];
+};
+
+// Adam's step of a member's parameter c; of one that moves by Muon only the sum m of gradients and the direction v.
+__device__ __forceinline__ void update(const HiddenWeights &hidden, u32 c, const Adam &adam, const Moments &at, float g, float &p, float &m, float &v) {
+    for (u32 i = 0; i < hidden.count; i++) {
+        if (c - hidden.offsets[i] < hidden.inputs[i] * hidden.outputs[i]) {
+            m = hidden.momentum * m + g;
+            v = g + hidden.momentum * m;
+            return;
+        }
+    }
+    adam_update(adam, at, g, p, m, v);
+}
+
 // The step, which the last block to ask for it counts. `ticket` is 0 before and after. One thread asks for all of its
 // block, since a barrier does not wait for loads under way: another block might count before they arrive.
 __device__ __forceinline__ u32 take_step(u32 *step, u32 *ticket) {

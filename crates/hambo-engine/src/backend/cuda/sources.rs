@@ -30,6 +30,7 @@ pub(super) struct Kernel {
 pub(super) enum Section {
     Moving,
     Optimizers,
+    Muon,
     Heads,
     Trajectories,
     Programs,
@@ -37,9 +38,10 @@ pub(super) enum Section {
 }
 
 impl Section {
-    pub const ALL: [Section; 6] = [
+    pub const ALL: [Section; 7] = [
         Section::Moving,
         Section::Optimizers,
+        Section::Muon,
         Section::Heads,
         Section::Trajectories,
         Section::Programs,
@@ -50,6 +52,7 @@ impl Section {
         match self {
             Section::Moving => kernels!("moving.cu"),
             Section::Optimizers => kernels!("optimizers.cu"),
+            Section::Muon => kernels!("muon.cu"),
             Section::Heads => kernels!("heads.cu"),
             Section::Trajectories => kernels!("trajectories.cu"),
             Section::Programs => kernels!("programs.cu"),
@@ -131,7 +134,8 @@ impl Source {
     pub fn writes_parameters(self) -> bool {
         matches!(
             self,
-            Source::Kernels(Section::Moving | Section::Optimizers) | Source::Stein { .. }
+            Source::Kernels(Section::Moving | Section::Optimizers | Section::Muon)
+                | Source::Stein { .. }
         )
     }
 
@@ -193,6 +197,7 @@ mod tests {
             include_str!("heads.rs"),
             include_str!("mlp.rs"),
             include_str!("moving.rs"),
+            include_str!("muon.rs"),
             include_str!("optimize.rs"),
             include_str!("programs.rs"),
             include_str!("rl.rs"),

@@ -2,7 +2,7 @@
 // along it. Particle k of a group is member k * groups + group.
 
 KERNEL svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v, Adam adam, u32 *step, u32 *ticket,
-                 const float *weights) {
+                 const float *weights, const __grid_constant__ HiddenWeights hidden) {
     in_order();
     const u32 c = blockIdx.x * blockDim.x + threadIdx.x, groups = gridDim.y, group = blockIdx.y, members = PARTICLES * groups;
     float p[PARTICLES], g[PARTICLES], first[PARTICLES], second[PARTICLES];
@@ -29,7 +29,7 @@ KERNEL svgd_adam(u32 n, float *params, const float *gradient, float *m, float *v
                    weights[(members + row) * members + j * groups + group] * p[j];
         const u64 to = (u64)row * n + c;
         float moved = p[i];
-        adam_update(adam, at, sum, moved, first[i], second[i]);
+        update(hidden, c, adam, at, sum, moved, first[i], second[i]);
         params[to] = moved;
         m[to] = first[i];
         v[to] = second[i];

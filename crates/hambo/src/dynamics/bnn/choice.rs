@@ -20,7 +20,7 @@ const CANDIDATES: [(Activation, f32, f32); 3] =
 /// Rows up to which the priors are as strong as that: with more they are weaker in proportion, as in a posterior.
 const ROWS: f32 = 10_000.0;
 /// Training steps of a comparison, at the most.
-const TRAINING: u32 = 5_000;
+const TRAINING: u32 = 1_000;
 /// Errors below this many deviations of the data are none.
 const NOTHING: f64 = 1e-6;
 

@@ -7,7 +7,7 @@ use crate::dynamics::calibration::{calibration_error, recalibrate};
 use crate::run::Run;
 use crate::run::checkpoint::{Arrays, restore_parts, store_parts};
 use crate::{Error, Result};
-use hambo_engine::backend::{Activation, Adam, Buffer, Device, Input, Svgd};
+use hambo_engine::backend::{Activation, Adam, Buffer, Device, Input, Muon, Svgd};
 use hambo_engine::nn::{BatchSizes, Ensemble, Minibatches, Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
 use rayon::prelude::*;
@@ -55,7 +55,15 @@ impl Bnn {
             true => Adam::cosine(config.learning_rate, steps),
             false => Adam::constant(config.learning_rate),
         };
-        let mut optimizer = Optimizer::new(device, adam, parameters);
+        let mut optimizer = match config.hidden_rate > 0.0 {
+            true => Optimizer::with_muon(
+                device,
+                adam,
+                Muon::new(config.hidden_rate),
+                &self.ensemble.shape,
+            ),
+            false => Optimizer::new(device, adam, parameters),
+        };
         let mut trace = PassBuffers::new(device, &self.ensemble.shape, config.batch);
         let mut gradient = device.zeros(parameters);
         let mut losses: Buffer<f64> = device.zeros(members);
