@@ -47,8 +47,8 @@ pub struct Normalizer {
 pub struct Data {
     /// Logged transitions; several files make up one data set
     ///
-    /// HDF5 (D4RL, Minari), NPZ, CSV or Parquet files, a Minari folder, or minari:NAMESPACE/NAME-v0 for a data set
-    /// that Minari has downloaded.
+    /// HDF5 (D4RL, Minari, robomimic), NPZ, CSV or Parquet files, a folder of Minari or LeRobot, or
+    /// minari:NAMESPACE/NAME-v0 for a data set that Minari has downloaded.
     #[arg(long = "data", value_name = "PATH", num_args = 1.., required = true)]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct Data {
 
 #[derive(Args)]
 pub struct Columns {
-    /// Which columns of a CSV or Parquet file to use [default: found by their usual names]
+    /// Which columns of a CSV or Parquet file, or datasets of a demonstration in HDF5, to use [default: found by their usual names]
     ///
     /// WHAT is state, action, reward, terminal, timeout, episode or next (the next state); NAMES is a list, as in
     /// state=x,y action=u. x* stands for x0, x1 and so on. Usual names are s0 or obs_0, a0 or action_0, reward,

@@ -5,8 +5,8 @@ use crate::args::Inspect;
 use crate::output::{number, print, table};
 use hambo::Error;
 use hambo::data::{
-    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe,
-    digest, locate, survey,
+    ColumnNames, ColumnSurvey, Contents, Entry, Format, Range, ReadOptions, Survey, attributes,
+    contents, describe, digest, locate, survey,
 };
 use hambo::policy::{Coverage, Description, Policy, coverage};
 use hambo_engine::files::sha256;
@@ -32,6 +32,7 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     let text = first.to_string_lossy();
     let options = ReadOptions {
         columns: ColumnNames::parse(&arguments.columns.columns)?,
+        without_rewards: true,
         ..ReadOptions::default()
     };
     // A file that holds no data may be a policy; if it is neither, the error is about what it seems to be.
@@ -42,6 +43,9 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
         }
         Ok(data) => (Some(data), None),
         Err(as_data) if !single => return Err(as_data),
+        Err(Error::File { path, .. }) if path == *first && first.is_dir() => {
+            return folder(first, arguments.json);
+        }
         Err(as_data) => match Policy::read(&text) {
             Ok(policy) => (None, Some(policy)),
             Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }),
@@ -88,6 +92,27 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     if let Some((spec, covered)) = &covered {
         lines.extend(coverage_lines(spec, covered));
     }
+    Ok(lines.join("\n"))
+}
+
+/// What is in a folder that is no data set by itself.
+fn folder(path: &Path, as_json: bool) -> hambo::Result<String> {
+    let Contents { entries, more, .. } = &contents(path)?;
+    let remark = contents(path)?.remark();
+    if as_json {
+        let entries: Vec<Value> =
+            entries.iter().map(|(name, what)| json!({"name": name, "what": what})).collect();
+        let path = path.display().to_string();
+        let listed = json!({"schema": SCHEMA, "path": path, "folder": entries, "more": more, "notes": [remark]});
+        return Ok(listed.to_string());
+    }
+    let rows: Vec<Vec<String>> =
+        entries.iter().map(|(name, what)| vec![name.clone(), what.clone()]).collect();
+    let mut lines = vec![format!("{}: {remark}", path.display())];
+    if !rows.is_empty() {
+        lines.push(table(&["in it", "what it is"], &rows));
+    }
+    lines.extend((*more > 0).then(|| format!("and {more} more")));
     Ok(lines.join("\n"))
 }
 
@@ -174,7 +199,10 @@ impl Data {
                 survey.episodes, survey.terminals, survey.timeouts
             ),
             format!("length       {}", range(&survey.lengths)),
-            format!("return       {}", range(&survey.returns)),
+            match survey.returns.mean.is_nan() {
+                true => "return       unknown: there are no rewards in it".to_owned(),
+                false => format!("return       {}", range(&survey.returns)),
+            },
             format!("sha256       {}", digest(paths)?),
         ]);
         lines.extend(attributes.iter().map(|(name, value)| format!("{name:<12} {value}")));
