@@ -350,10 +350,7 @@ fn wrong_and_hostile_npz_files_are_refused() {
         error(zeros("'<f4'", "(7, 3)", 84))
             .starts_with("`observations` has 7 rows, `actions` has 4: expected 4, or 5")
     );
-    assert!(
-        error(zeros("'<f4'", "(2, 2, 3)", 48))
-            .starts_with("`actions` has shape [4, 1, 1], `observations` has [2, 2, 3]")
-    );
+    assert!(error(zeros("'<f4'", "(2, 2, 3)", 48)).contains("expected [episodes, steps, width]"));
     assert!(error(zeros("'<U3'", "(5, 1)", 60)).contains("holds <U3: expected numbers"));
     assert!(error(b"no array".to_vec()).contains("`observations` not in numpy's array format"));
     assert!(error(Vec::new()).contains("`observations` is cut short"));

@@ -113,7 +113,7 @@ fn a_lerobot_folder_that_is_not_whole_is_refused() {
 fn minari_in_parquet_is_read_and_checked() {
     let folder = reference("minari/test/parquet-v0");
     let loaded = Logs::read(&folder).unwrap();
-    assert_eq!(loaded.format, Some(Format::MinariParquet));
+    assert_eq!(loaded.format, Some(Format::MinariFolder));
     assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
     assert_eq!(loaded.notes, [] as [&str; 0]);
     let (_scratch, folder) = copied("minari/test/parquet-v0");
@@ -191,7 +191,7 @@ fn what_cannot_be_read_is_named() {
         ("run.db3", b"SQLite format 3\0", "an SQLite database, as ROS 2 bags are"),
         ("train.tfrecord-00000-of-00001", b"\x00\x01", "a TFRecord file"),
         ("file", b"version https://git-lfs.github.com/spec/v1\n", "a Git-LFS pointer"),
-        ("table.arrow", b"ARROW1\0\0", "an Arrow (Feather) file"),
+        ("table.arrow", b"ARROW1\0\0", "a damaged Arrow file: it is cut short"),
         ("log.json", b"{\"a\": [1]}", "JSON"),
         (
             "monitor.csv",
@@ -232,6 +232,31 @@ fn folders_say_what_they_are_or_what_is_in_them() {
         std::fs::write(folder.path().join("dataset_info.json"), "{}").unwrap();
         assert!(error_of(folder.path(), &ReadOptions::default()).starts_with(told), "{name}");
     }
-    let error = error_of(&reference("minari/test/arrow-v0"), &ReadOptions::default());
-    assert!(error.starts_with("a Minari data set in Arrow files"), "{error}");
+}
+
+#[test]
+fn arrow_files_and_minari_data_sets_of_them_are_read() {
+    let folder = reference("minari/test/arrow-v0");
+    let loaded = Logs::read(&folder).unwrap();
+    assert_eq!(loaded.format, Some(Format::MinariFolder));
+    assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
+    assert_eq!(describe(&folder).unwrap()[0].shape, [4, 3]);
+
+    let loaded = Logs::read(reference("lists.arrow")).unwrap();
+    assert_eq!(loaded.format, Some(Format::Arrow));
+    assert_episodes(&loaded.transitions, &EPISODES, 0, Some(TERMINAL));
+    let error = error_of(&reference("lz4.arrow"), &ReadOptions::default());
+    assert!(error.starts_with("a compressed Arrow file"), "{error}");
+    // Cut anywhere, or with any byte changed, it is an error or other numbers, never a panic.
+    let bytes = std::fs::read(reference("lists.arrow")).unwrap();
+    for at in 0..bytes.len().min(3000) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0xff;
+        let damaged = Scratch::new("damaged.arrow", &changed);
+        let _ = Logs::read(&damaged.0);
+        if at % 16 == 0 {
+            let cut = Scratch::new("cut.arrow", &bytes[..at]);
+            assert!(Logs::read(&cut.0).is_err(), "cut at {at}");
+        }
+    }
 }

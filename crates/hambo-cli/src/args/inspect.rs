@@ -1,6 +1,6 @@
 //! `hambo inspect`
 
-use super::shared::{Columns, Machine};
+use super::shared::{Columns, Machine, Normalizer};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -21,6 +21,8 @@ pub struct Inspect {
     /// Also show how well the data cover this policy's actions in the logged states; a SPEC as for `hambo evaluate`
     #[arg(long, value_name = "SPEC")]
     pub policy: Option<String>,
+    #[command(flatten)]
+    pub reading: Normalizer,
     #[command(flatten)]
     pub columns: Columns,
     #[command(flatten)]

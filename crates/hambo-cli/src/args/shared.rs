@@ -15,7 +15,8 @@ pub fn with_kinds(help: &str) -> String {
     format!(
         "{help}\n\nBuilt-in policies are waypoint (for point-safety), proportional (point) and swing-up (pendulum). A \
          file is a Stable-Baselines3 agent (.zip; a vecnormalize.pkl beside it, or in a folder of its name, is applied), a D4RL file with \
-         a policy in it (.hdf5), an ONNX model (.onnx), or a network saved by `hambo train` (.safetensors)."
+         a policy in it (.hdf5), an ONNX model (.onnx), the weights of a PyTorch network (.pt, .pth, .pkl; with --activation and \
+         --squash), or a network saved by `hambo train` (.safetensors)."
     )
 }
 
@@ -39,6 +40,17 @@ pub struct Normalizer {
     /// [default: vecnormalize.pkl or its like beside the agent, or in a folder of the agent's name]
     #[arg(long, value_name = "FILE")]
     pub normalizer: Option<PathBuf>,
+    /// Activation between the layers of a PyTorch file, which does not say it: relu, tanh, elu, silu, gelu, leakyrelu,
+    /// softplus or identity
+    #[arg(long, value_name = "NAME")]
+    pub activation: Option<String>,
+    /// What follows the last layer of a PyTorch file: none, tanh (actions within ±1, or within its action_scale), or
+    /// tanh:LIMIT (within ±LIMIT)
+    #[arg(long, value_name = "HOW")]
+    pub squash: Option<String>,
+    /// Output of an ONNX model that is the action, where there are several [default: found by its usual names]
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
 }
 
 /// The log and the part of it to use.

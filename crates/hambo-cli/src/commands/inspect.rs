@@ -1,6 +1,6 @@
 //! `hambo inspect`
 
-use super::{Outcome, SCHEMA, device};
+use super::{Outcome, SCHEMA, device, read_policy};
 use crate::args::Inspect;
 use crate::output::{number, print, table};
 use hambo::Error;
@@ -39,14 +39,14 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     let single = arguments.paths.len() == 1;
     let (data, policy) = match read_data(&arguments.paths, &options) {
         Ok(data) if data.survey.format == Format::D4rl && single => {
-            (Some(data), Policy::read(&text).ok())
+            (Some(data), read_policy(&text, &arguments.reading).ok())
         }
         Ok(data) => (Some(data), None),
         Err(as_data) if !single => return Err(as_data),
         Err(Error::File { path, .. }) if path == *first && first.is_dir() => {
             return folder(first, arguments.json);
         }
-        Err(as_data) => match Policy::read(&text) {
+        Err(as_data) => match read_policy(&text, &arguments.reading) {
             Ok(policy) => (None, Some(policy)),
             Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }),
         },
@@ -59,7 +59,7 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
             )));
         }
         (Some(spec), Some(data)) => {
-            let policy = Policy::read(spec)?;
+            let policy = read_policy(spec, &arguments.reading)?;
             let known =
                 data.survey.usable.as_ref().map_err(|problem| Error::Data(problem.clone()))?;
             let stream = Stream::new(0).child("inspection");
@@ -119,7 +119,9 @@ fn folder(path: &Path, as_json: bool) -> hambo::Result<String> {
 /// Whether a user who gives this name means a policy.
 fn is_policy(text: &str) -> bool {
     text.starts_with("builtin:")
-        || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
+        || [".zip", ".onnx", ".safetensors", ".pt", ".pth", ".d3"]
+            .iter()
+            .any(|ending| text.ends_with(ending))
 }
 
 struct Data {

@@ -15,6 +15,7 @@ pub(super) enum Kind {
     Hdf5,
     Zip,
     Parquet,
+    Arrow,
     /// With the separator of its fields.
     Csv(u8),
 }
@@ -40,6 +41,9 @@ impl Kind {
         if at(0, b"PAR1") {
             return Ok(Kind::Parquet);
         }
+        if at(0, b"ARROW1\0\0") {
+            return Ok(Kind::Arrow);
+        }
         if let Some(advice) = other(path, &start) {
             return Err(Error::file(path, advice));
         }
@@ -59,6 +63,7 @@ impl Kind {
             Kind::Hdf5 => "HDF5",
             Kind::Zip => "NPZ or another zip archive",
             Kind::Parquet => "Parquet",
+            Kind::Arrow => "Arrow",
             Kind::Csv(_) => "CSV",
         }
     }
@@ -86,9 +91,6 @@ pub(crate) fn other(path: &Path, start: &[u8]) -> Option<&'static str> {
         _ if begins(b"SQLite format 3\0") => {
             "an SQLite database, as ROS 2 bags are: write its topics as a table, one row a step (rosbags, then \
              pandas.DataFrame.to_parquet)"
-        }
-        _ if begins(b"ARROW1") => {
-            "an Arrow (Feather) file: write it as Parquet, pyarrow.parquet.write_table(pyarrow.feather.read_table(…), …)"
         }
         [0x80, 2..=5, ..] => {
             "a Python pickle, which could run anything: nothing here loads one; load it where you trust it, and write its \

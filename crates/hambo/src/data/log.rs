@@ -24,10 +24,12 @@ pub enum Format {
     Parquet,
     /// Parquet, one row an episode, with lists in it.
     ParquetEpisodes,
+    /// Arrow's own files (Feather), one row a step.
+    Arrow,
     /// A folder of Parquet files with `meta/info.json`, as LeRobot has it.
     LeRobot,
-    /// A folder of Parquet files, one an episode, as Minari has it.
-    MinariParquet,
+    /// A folder of Parquet or Arrow files, one an episode, as Minari has it.
+    MinariFolder,
     /// NPZ with arrays `[episodes, steps, width]`.
     NpzStack,
     /// NPZ with the ends of episodes in `indices`, as `imitation` has it.
@@ -47,7 +49,8 @@ impl fmt::Display for Format {
             Format::Parquet => "Parquet",
             Format::ParquetEpisodes => "Parquet, one row an episode",
             Format::LeRobot => "LeRobot data set",
-            Format::MinariParquet => "Minari Parquet",
+            Format::Arrow => "Arrow",
+            Format::MinariFolder => "Minari, one file an episode",
             Format::NpzStack => "NPZ, arrays of episodes",
             Format::NpzTrajectories => "NPZ, trajectories of `imitation`",
             Format::Demos => "HDF5, one group a demonstration",

@@ -22,8 +22,8 @@ pub(super) enum Place {
     File(PathBuf),
     /// Parquet files in the order of their rows, and `meta/info.json`.
     LeRobot { files: Vec<PathBuf>, info: PathBuf },
-    /// The Parquet files of each episode, and `metadata.json`.
-    MinariParquet { episodes: Vec<Vec<PathBuf>>, metadata: PathBuf },
+    /// The Parquet or Arrow files of each episode, and `metadata.json`.
+    MinariFolder { episodes: Vec<Vec<PathBuf>>, metadata: PathBuf },
 }
 
 impl Place {
@@ -50,7 +50,7 @@ impl Place {
         match self {
             Place::File(file) => vec![file],
             Place::LeRobot { files, .. } => files.iter().map(PathBuf::as_path).collect(),
-            Place::MinariParquet { episodes, .. } => {
+            Place::MinariFolder { episodes, .. } => {
                 episodes.iter().flatten().map(PathBuf::as_path).collect()
             }
         }
@@ -61,7 +61,7 @@ impl Place {
         match self {
             Place::File(file) => file,
             Place::LeRobot { files, .. } => &files[0],
-            Place::MinariParquet { episodes, .. } => &episodes[0][0],
+            Place::MinariFolder { episodes, .. } => &episodes[0][0],
         }
     }
 }
@@ -126,25 +126,22 @@ fn in_folder(folder: &Path) -> Result<Option<Place>> {
             continue;
         };
         let parts = sorted(&entry, folder, "episodes")?;
-        if parts.iter().any(|part| part.extension().is_some_and(|e| e == "arrow")) {
-            return Err(Error::file(
-                folder,
-                "a Minari data set in Arrow files, which are not read here: load it with minari.load_dataset and write it \
-                 again with data_format=\"parquet\" or \"hdf5\" (create_dataset_from_buffers)",
-            ));
-        }
-        let parts: Vec<PathBuf> = parts.into_iter().filter(is_parquet).collect();
+        let parts: Vec<PathBuf> = parts.into_iter().filter(is_part).collect();
         if !parts.is_empty() {
             episodes.push((number, parts));
         }
     }
     episodes.sort();
     let episodes: Vec<Vec<PathBuf>> = episodes.into_iter().map(|(_, parts)| parts).collect();
-    Ok((!episodes.is_empty()).then_some(Place::MinariParquet { episodes, metadata }))
+    Ok((!episodes.is_empty()).then_some(Place::MinariFolder { episodes, metadata }))
 }
 
 fn is_parquet(path: &PathBuf) -> bool {
     path.extension().is_some_and(|ending| ending == "parquet")
+}
+
+fn is_part(path: &PathBuf) -> bool {
+    is_parquet(path) || path.extension().is_some_and(|ending| ending == "arrow")
 }
 
 /// What is in a folder, by name.

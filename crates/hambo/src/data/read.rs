@@ -3,7 +3,7 @@
 use super::Columns;
 use super::formats::columns::ColumnNames;
 use super::formats::hdf5::Source;
-use super::formats::{Entry, csv, demos, minari, npz};
+use super::formats::{Entry, arrow, csv, demos, minari, npz};
 use super::kind::Kind;
 use super::log::{Log, Logs};
 use super::place::Place;
@@ -169,6 +169,7 @@ pub fn describe(path: &Path) -> Result<Vec<Entry>> {
         Kind::Parquet => super::formats::parquet::entries(&path),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(&path)),
+        Kind::Arrow => arrow::entries(&path),
         Kind::Csv(separator) => csv::entries(&path, separator),
     }
 }
@@ -193,14 +194,13 @@ fn read_place(path: &Path, options: &ReadOptions) -> Result<Log> {
         Place::File(file) => read_log(&file, options),
         #[cfg(feature = "parquet")]
         Place::LeRobot { files, info } => Log::read_lerobot(&files, &info, options),
-        #[cfg(feature = "parquet")]
-        Place::MinariParquet { episodes, metadata } => {
-            let log = Log::read_minari_parquet(&episodes, options)?;
+        Place::MinariFolder { episodes, metadata } => {
+            let log = Log::read_minari_folder(&episodes, options)?;
             minari::check_totals(&metadata, episodes.len(), log.rows)?;
             Ok(log)
         }
         #[cfg(not(feature = "parquet"))]
-        Place::LeRobot { .. } | Place::MinariParquet { .. } => Err(no_parquet(path)),
+        Place::LeRobot { .. } => Err(no_parquet(path)),
     }
 }
 
@@ -236,6 +236,7 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
         Kind::Parquet => Log::read_parquet(path, options),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(path)),
+        Kind::Arrow => Log::read_arrow(path, options),
         Kind::Csv(separator) => Log::read_csv(path, separator, options),
     }
 }

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import pyarrow
+import pyarrow.feather
 import pyarrow.parquet
 
 EPISODES = [0, 1, 2, 3, 4, 10, 11]
@@ -133,6 +134,8 @@ def lists():
         }
     )
     pyarrow.parquet.write_table(table, FOLDER / "lists.parquet", data_page_size=64, write_batch_size=4)
+    pyarrow.feather.write_feather(table, FOLDER / "lists.arrow", compression="uncompressed", chunksize=10)
+    pyarrow.feather.write_feather(table, FOLDER / "lz4.arrow", compression="lz4")
     ragged = pyarrow.table({"obs": [[1.0, 2.0], [1.0]], "action": [[0.0], [1.0]], "reward": [0.0, 1.0]})
     pyarrow.parquet.write_table(ragged, FOLDER / "ragged.parquet")
     hole = pyarrow.table({"obs": [[1.0, None], [1.0, 2.0]], "action": [[0.0], [1.0]], "reward": [0.0, 1.0]})

@@ -1,7 +1,6 @@
-//! Folders of Parquet files: LeRobot's data sets, and Minari's with one file an episode.
+//! LeRobot's data sets: folders of Parquet files, one row a step.
 
 use crate::data::ReadOptions;
-use crate::data::formats::by_episode::{ByEpisode, Episode};
 use crate::data::formats::parquet::steps;
 use crate::data::kind::Kind;
 use crate::data::log::{Format, Log};
@@ -67,35 +66,5 @@ impl Log {
         let mut log = table.finish(Format::LeRobot);
         log.notes.extend(remark);
         Ok(log)
-    }
-
-    /// Reads a data set of Minari with the Parquet files of each episode in a folder: as in its HDF5 files there is one
-    /// observation more than actions, and the last row is filled up.
-    pub(crate) fn read_minari_parquet(
-        episodes: &[Vec<PathBuf>],
-        options: &ReadOptions,
-    ) -> Result<Log> {
-        let mut all = ByEpisode::default();
-        for files in episodes {
-            let mut table = None;
-            for file in files {
-                table = Some(steps(file, options, table)?);
-            }
-            let Some((table, file)) = table.zip(files.first()) else { continue };
-            let rows = table.into_rows();
-            let n = rows.rewards.len().saturating_sub(1);
-            all.has_no_rewards |= rows.without_rewards;
-            let flags = |flags: &[bool]| Some(flags.get(..n).unwrap_or_default().to_vec());
-            let episode = Episode {
-                terminals: flags(&rows.terminals),
-                timeouts: flags(&rows.timeouts),
-                actions: rows.actions[..n * rows.action_dim].to_vec(),
-                rewards: rows.rewards[..n].to_vec(),
-                states: rows.states,
-            };
-            all.push([rows.state_dim, rows.action_dim], episode)
-                .map_err(|problem| Error::file(file, problem))?;
-        }
-        Ok(all.finish(Format::MinariParquet, Vec::new()))
     }
 }

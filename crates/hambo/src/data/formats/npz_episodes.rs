@@ -11,6 +11,9 @@ use crate::data::log::{Format, Log};
 /// Names of the array with the number of steps of each episode, where arrays are filled up.
 const LENGTHS: &[&str] = &["lengths", "episode_lengths", "traj_lengths"];
 
+/// Steps up to which their numbers are exact in float32.
+const MOST_STEPS: usize = 1 << 24;
+
 /// An array `[episodes, steps, width]`.
 struct Stack {
     name: &'static str,
@@ -138,6 +141,11 @@ impl Log {
             None if !options.without_rewards => return Err(archive.problem(NO_REWARDS.into())),
             None => None,
         };
+        if n > MOST_STEPS {
+            return Err(archive.problem(format!(
+                "{n} steps in one file: expected at most {MOST_STEPS}; split it"
+            )));
+        }
         let name = archive.find(&["indices"]).unwrap_or_default();
         let splits = archive.with(name, |header, mut reader| match header.shape[..] {
             [count] if count <= n => header.read_stack(&mut reader, false),

@@ -116,7 +116,6 @@ impl Table {
     }
 
     /// The rows as they came.
-    #[cfg(feature = "parquet")]
     pub(crate) fn into_rows(self) -> Columns {
         self.columns
     }
