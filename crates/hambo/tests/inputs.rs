@@ -5,18 +5,20 @@
 #[path = "common/line.rs"]
 mod line;
 
-use hambo::data::{ColumnNames, Format, Logs, ReadOptions, contents, describe, digest, survey};
+use hambo::data::{ColumnNames, Format, Logs, ReadOptions, contents, describe, survey};
 use hambo::task::TaskSpec;
 use line::*;
-use std::path::{Path, PathBuf};
 
 fn with_columns(words: &str) -> ReadOptions {
     let columns = ColumnNames::parse(&[words.to_owned()]).unwrap();
     ReadOptions { columns, ..ReadOptions::default() }
 }
 
+#[cfg(feature = "parquet")]
 /// A copy of a folder of the reference, which goes with the end of the test.
-fn copied(name: &str) -> (tempfile::TempDir, PathBuf) {
+fn copied(name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    use std::path::Path;
+
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap() {
@@ -80,7 +82,7 @@ fn lerobot_folders_of_both_versions_are_read() {
             loaded.notes[0],
             "columns not used: `timestamp`, `frame_index`, `index`, `task_index`"
         );
-        assert_eq!(digest(&[&folder]).unwrap().len(), 64);
+        assert_eq!(hambo::data::digest(&[&folder]).unwrap().len(), 64);
         assert_eq!(describe(&folder).unwrap()[0].path, "observation.state");
         // Said to be a time limit, it is none but that.
         let options = with_columns("timeout=next.done");
@@ -163,6 +165,7 @@ fn a_log_without_rewards_is_read_only_where_the_task_says_them() {
 
     let task = |reward: Option<&str>| TaskSpec {
         reward: reward.map(str::to_owned),
+        termination: Some("none".to_owned()),
         ..TaskSpec::default()
     };
     for reward in [None, Some("r"), Some("r - a[0]^2")] {

@@ -105,7 +105,9 @@ fn in_folder(folder: &Path) -> Result<Option<Place>> {
         for chunk in sorted(&folder.join("data"), folder, "data/chunk-000/…parquet")? {
             if chunk.is_dir() {
                 files.extend(
-                    sorted(&chunk, folder, "Parquet files")?.into_iter().filter(is_parquet),
+                    sorted(&chunk, folder, "Parquet files")?
+                        .into_iter()
+                        .filter(|path| is_parquet(path)),
                 );
             }
         }
@@ -126,7 +128,7 @@ fn in_folder(folder: &Path) -> Result<Option<Place>> {
             continue;
         };
         let parts = sorted(&entry, folder, "episodes")?;
-        let parts: Vec<PathBuf> = parts.into_iter().filter(is_part).collect();
+        let parts: Vec<PathBuf> = parts.into_iter().filter(|path| is_part(path)).collect();
         if !parts.is_empty() {
             episodes.push((number, parts));
         }
@@ -136,11 +138,11 @@ fn in_folder(folder: &Path) -> Result<Option<Place>> {
     Ok((!episodes.is_empty()).then_some(Place::MinariFolder { episodes, metadata }))
 }
 
-fn is_parquet(path: &PathBuf) -> bool {
+fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "parquet")
 }
 
-fn is_part(path: &PathBuf) -> bool {
+fn is_part(path: &Path) -> bool {
     is_parquet(path) || path.extension().is_some_and(|ending| ending == "arrow")
 }
 

@@ -202,6 +202,7 @@ impl ColumnNames {
 
 impl Places {
     /// The same places in a table in which each column has become those of a range.
+    #[cfg(feature = "parquet")]
     pub(crate) fn expanded(
         &self,
         ranges: &[std::ops::Range<usize>],

@@ -90,8 +90,10 @@ pub(super) fn read(spec: &str, hints: &PolicyHints) -> Result<Policy> {
         }
         _ if is_graph => onnx::read(spec, path, &bytes()?, hints.output.as_deref()),
         _ => {
-            let known =
-                kind::other(path, &start).map(|what| format!(" ({what})")).unwrap_or_default();
+            let known = kind::other(path, &start)
+                .filter(|_| !start.is_empty())
+                .map(|what| format!(" ({what})"))
+                .unwrap_or_default();
             Err(Error::file(path, format!("not a policy{known}: expected {FILE_KINDS}")))
         }
     }
