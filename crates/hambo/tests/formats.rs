@@ -253,7 +253,7 @@ fn wrong_tables_are_refused_with_line_column_and_value() {
     assert!(error("s0,a0,r\n").starts_with("0 transitions: at least 2 are needed"));
     let bytes = [&b"s0,a0,r\n1,2,"[..], &[0xff, 0xfe], b"\n"].concat();
     assert_eq!(error_in("bytes.csv", bytes), "line 2: field 3 is not text in UTF-8");
-    assert_eq!(error_in("empty", b""), "an empty file");
+    assert!(error_in("empty", b"").starts_with("an empty file"));
     for garbage in [&b"no table"[..], &[0x5a; 5000], &[0; 100], b"a,\x00b\n1,2\n"] {
         assert!(
             error_in("garbage", garbage).starts_with("not an HDF5 file, or a damaged one; nor NPZ")

@@ -122,7 +122,7 @@ pub(crate) fn other(path: &Path, start: &[u8]) -> Option<&'static str> {
         [b'{' | b'[', ..] => {
             "JSON: write it as a table, one row a step (pandas.DataFrame(…).to_csv, columns s0, …, a0, …, reward, episode)"
         }
-        [] => "an empty file",
+        [] => "an empty file: not an HDF5 file, or a damaged one, nor any other",
         _ => return None,
     })
 }

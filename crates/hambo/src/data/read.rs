@@ -124,6 +124,12 @@ pub(super) fn read_logs<'a, P: AsRef<Path>>(
     }
     all.notes =
         notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
+    if all.columns.without_rewards {
+        all.notes.push(
+            "no rewards in the log: an evaluation needs --reward EXPR, or a task that says them"
+                .into(),
+        );
+    }
     all.drop_copies();
     Ok((first, all))
 }

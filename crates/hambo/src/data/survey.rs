@@ -114,9 +114,6 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
     let mut returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
     if columns.without_rewards {
         returns.clear();
-        notes.push(
-            "no rewards in it: an evaluation needs --reward EXPR, or a task that says them".into(),
-        );
     }
     let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
     let ended_last = count(&last.terminals);
