@@ -8,7 +8,15 @@ The graph does what `predict(deterministic=True)` does, from the raw observation
 normalization, network, squashing, scaling, clipping. (hambo also reads the .zip itself; sampling with `--stochastic` is
 possible only from there, since a graph holds one action for an observation, not a distribution.)
 
-Any module of torch that maps observations [batch, n] to actions [batch, m]:
+A TorchScript file (`torch.jit.save`), for observations of N numbers (`pip install torch onnx onnxscript`):
+
+    python export_onnx.py torchscript policy.pt policy.onnx --observations N
+
+An algorithm of d3rlpy (.d3), with its scalers:
+
+    python export_onnx.py d3rlpy model.d3 policy.onnx
+
+Any module of torch (CleanRL, TD3, rsl_rl: make it, `load_state_dict`, and give what computes the action) that maps observations [batch, n] to actions [batch, m]:
 
     from export_onnx import export
     export(module, n, "policy.onnx")
@@ -41,6 +49,19 @@ def export(module, columns, path):
         part.ClearField("metadata_props")  # where in your folders the code was that made each node
         part.ClearField("doc_string")
     onnx.save(model, path)  # one file, weights within
+
+
+def export_script(script, columns, path):
+    """Writes a TorchScript file, whose program the exporter follows instead of running it."""
+    torch.onnx.export(
+        torch.jit.load(script, map_location="cpu").eval(),
+        (torch.zeros(2, columns),),
+        path,
+        input_names=["observation"],
+        output_names=["action"],
+        dynamic_axes={"observation": {0: "batch"}, "action": {0: "batch"}},
+        dynamo=False,
+    )
 
 
 class Agent(torch.nn.Module):
@@ -81,6 +102,21 @@ class Agent(torch.nn.Module):
         return actor.mu(observation)  # DDPG, TD3: ends in tanh
 
 
+class Learned(torch.nn.Module):
+    """`predict` of an algorithm of d3rlpy with continuous actions."""
+
+    def __init__(self, algorithm):
+        super().__init__()
+        self.policy = algorithm.impl.policy
+        self.observation_scaler, self.action_scaler = algorithm.observation_scaler, algorithm.action_scaler
+
+    def forward(self, observation):
+        if self.observation_scaler is not None:
+            observation = self.observation_scaler.transform(observation)
+        action = self.policy(observation).squashed_mu
+        return action if self.action_scaler is None else self.action_scaler.reverse_transform(action)
+
+
 def stand_in_for_gym():
     """Agents saved before Stable-Baselines3 2.0 name `gym`, whose spaces gymnasium has as well."""
     import gymnasium.spaces
@@ -90,16 +126,26 @@ def stand_in_for_gym():
 
 
 def main():
+    parser = argparse.ArgumentParser(description="Agent to ONNX")
+    parser.add_argument("algorithm", help="a2c, ppo, sac, td3, ddpg, tqc, trpo, ars of Stable-Baselines3; torchscript; d3rlpy")
+    parser.add_argument("agent", help="the .zip, .pt or .d3")
+    parser.add_argument("output", help="the .onnx to write")
+    parser.add_argument("--vecnormalize", help="its vecnormalize.pkl, if it was trained with one")
+    parser.add_argument("--observations", type=int, help="numbers in an observation, for torchscript")
+    arguments = parser.parse_args()
+    if arguments.algorithm == "torchscript":
+        if arguments.observations is None:
+            parser.error("torchscript needs --observations N")
+        return export_script(arguments.agent, arguments.observations, arguments.output)
+    if arguments.algorithm == "d3rlpy":
+        import d3rlpy
+
+        algorithm = d3rlpy.load_learnable(arguments.agent)
+        return export(Learned(algorithm), algorithm.observation_shape[0], arguments.output)
     import sb3_contrib
     import stable_baselines3
 
     stand_in_for_gym()
-    parser = argparse.ArgumentParser(description="Stable-Baselines3 agent to ONNX")
-    parser.add_argument("algorithm", help="a2c, ppo, sac, td3, ddpg, tqc, trpo, ars")
-    parser.add_argument("agent", help="the .zip")
-    parser.add_argument("output", help="the .onnx to write")
-    parser.add_argument("--vecnormalize", help="its vecnormalize.pkl, if it was trained with one")
-    arguments = parser.parse_args()
     name = arguments.algorithm.upper()
     algorithm = getattr(stable_baselines3, name, None) or getattr(sb3_contrib, name)
     model = algorithm.load(arguments.agent, device="cpu")

@@ -22,10 +22,22 @@ def main():
         "npz": "formats/*.npz",
         "csv": "formats/*.csv",
         "parquet": "formats/*.parquet",
-        "onnx": "onnx/*.onnx",
+        "arrow": "formats/**/*.arrow",
+        "onnx": "*/*.onnx",
+        "state_dict": "networks/*.[dp]*",
     }.items():
         for path in REFERENCE.glob(pattern):
             seed(target, path.name, path.read_bytes())
+    for path in REFERENCE.glob("formats/*.h5"):
+        seed("hdf5", path.name, path.read_bytes())
+    for path in REFERENCE.glob("formats/lerobot_*"):
+        info = (path / "meta/info.json").read_bytes()
+        seed("lerobot", path.name, info + b"\0" + min(path.glob("data/*/*.parquet")).read_bytes())
+    for path in REFERENCE.glob("networks/*.p*t*"):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                pickled = next(archive.read(n) for n in archive.namelist() if n.endswith("data.pkl"))
+                seed("state_dict_pickle", path.name, pickled)
     for path in REFERENCE.glob("formats/*.npz"):
         with zipfile.ZipFile(path) as archive:
             for i, name in enumerate(archive.namelist()):

@@ -4,95 +4,23 @@
 
 #[path = "common/assets.rs"]
 mod assets;
+#[path = "common/line.rs"]
+mod line;
 
 use assets::assets;
 use hambo::data::{
     ColumnNames, Format, Logs, ReadOptions, Subsample, Transitions, describe, digest, survey,
 };
+use line::*;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, ZipWriter};
-
-const EPISODES: [usize; 7] = [0, 1, 2, 3, 4, 10, 11];
-const TERMINAL: usize = 1;
-
-fn reference(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/formats").join(name)
-}
 
 fn with_columns(words: &str) -> ReadOptions {
     ReadOptions {
         columns: ColumnNames::parse(&[words.to_owned()]).unwrap(),
         ..ReadOptions::default()
-    }
-}
-
-/// A path of this process in the system's folder for temporary files; removed when dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: impl AsRef<[u8]>) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("hambo-formats-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// The error of reading `path`, without the name of the file, which must come first.
-fn error_of(path: &Path, options: &ReadOptions) -> String {
-    let error = Logs::read_with(&[path], options).unwrap_err().to_string();
-    let prefix = format!("{}: ", path.display());
-    error
-        .strip_prefix(&prefix)
-        .unwrap_or_else(|| panic!("{error} does not name the file"))
-        .to_owned()
-}
-
-fn error_in(name: &str, content: impl AsRef<[u8]>) -> String {
-    error_of(&Scratch::new(name, content).0, &ReadOptions::default())
-}
-
-// The closed form of `reference/make_formats.py`.
-fn steps(e: usize) -> usize {
-    3 + e % 3
-}
-fn state(e: usize, t: usize) -> Vec<f32> {
-    (0..3).map(|j| (100 * e + t) as f32 + j as f32 / 8.0).collect()
-}
-fn action(e: usize, t: usize) -> Vec<f32> {
-    (0..2).map(|j| t as f32 / 4.0 - (j + e) as f32).collect()
-}
-
-/// Requires all of these episodes, but for their `left_out` last rows, in this order.
-fn assert_episodes(t: &Transitions, episodes: &[usize], left_out: usize, terminal: Option<usize>) {
-    assert_eq!(t.episodes().len(), episodes.len());
-    for (range, &e) in t.episodes().zip(episodes) {
-        assert_eq!(range.len(), steps(e) - left_out, "episode {e}");
-        for (t_, row) in range.clone().enumerate() {
-            let last = row + 1 == range.end;
-            assert_eq!(t.state(row), state(e, t_), "state {t_} of episode {e}");
-            assert_eq!(t.action(row), action(e, t_), "action {t_} of episode {e}");
-            assert_eq!(t.next_state(row), state(e, t_ + 1), "next state {t_} of episode {e}");
-            assert_eq!(t.rewards()[row], t_ as f32 / 2.0 + e as f32, "reward {t_} of episode {e}");
-            assert_eq!(
-                t.terminals()[row],
-                last && terminal == Some(e),
-                "terminal {t_} of episode {e}"
-            );
-            assert_eq!(
-                t.timeouts()[row],
-                last && terminal != Some(e),
-                "timeout {t_} of episode {e}"
-            );
-        }
     }
 }
 
@@ -124,7 +52,7 @@ fn spaces_of_spaces_are_refused_with_their_keys() {
         "{error}"
     );
     let error = Logs::read(reference("minari")).unwrap_err().to_string();
-    assert!(error.contains("a folder without data/main_data.hdf5"), "{error}");
+    assert!(error.contains("no data set of Minari (data/main_data.hdf5)"), "{error}");
     let error = Logs::read("minari:no/such-v0").unwrap_err().to_string();
     assert!(
         error.starts_with("minari:no/such-v0: no file ")
@@ -325,7 +253,8 @@ fn wrong_tables_are_refused_with_line_column_and_value() {
     assert!(error("s0,a0,r\n").starts_with("0 transitions: at least 2 are needed"));
     let bytes = [&b"s0,a0,r\n1,2,"[..], &[0xff, 0xfe], b"\n"].concat();
     assert_eq!(error_in("bytes.csv", bytes), "line 2: field 3 is not text in UTF-8");
-    for garbage in [&b""[..], b"no table", &[0x5a; 5000], &[0; 100], b"a,\x00b\n1,2\n"] {
+    assert!(error_in("empty", b"").starts_with("an empty file"));
+    for garbage in [&b"no table"[..], &[0x5a; 5000], &[0; 100], b"a,\x00b\n1,2\n"] {
         assert!(
             error_in("garbage", garbage).starts_with("not an HDF5 file, or a damaged one; nor NPZ")
         );
@@ -421,10 +350,7 @@ fn wrong_and_hostile_npz_files_are_refused() {
         error(zeros("'<f4'", "(7, 3)", 84))
             .starts_with("`observations` has 7 rows, `actions` has 4: expected 4, or 5")
     );
-    assert!(
-        error(zeros("'<f4'", "(2, 2, 3)", 48))
-            .contains("has shape [2, 2, 3]: expected [n] or [n, width]")
-    );
+    assert!(error(zeros("'<f4'", "(2, 2, 3)", 48)).contains("expected [episodes, steps, width]"));
     assert!(error(zeros("'<U3'", "(5, 1)", 60)).contains("holds <U3: expected numbers"));
     assert!(error(b"no array".to_vec()).contains("`observations` not in numpy's array format"));
     assert!(error(Vec::new()).contains("`observations` is cut short"));

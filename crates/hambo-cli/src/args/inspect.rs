@@ -1,6 +1,6 @@
 //! `hambo inspect`
 
-use super::shared::{Columns, Machine};
+use super::shared::{Columns, Machine, Normalizer};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,13 +14,15 @@ Examples:
 pub struct Inspect {
     /// Files or folders of logged transitions, or one policy file
     ///
-    /// Data: HDF5 (D4RL, Minari), NPZ, CSV or Parquet files, a Minari folder, or minari:NAMESPACE/NAME-v0. Several
-    /// make up one data set. Policy: whatever `hambo evaluate --policy` takes.
+    /// Data: HDF5 (D4RL, Minari, robomimic), NPZ, CSV or Parquet files, a folder of Minari or LeRobot, or
+    /// minari:NAMESPACE/NAME-v0. Several make up one data set; of any other folder it is listed what is in it. Policy: whatever `hambo evaluate --policy` takes.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     /// Also show how well the data cover this policy's actions in the logged states; a SPEC as for `hambo evaluate`
     #[arg(long, value_name = "SPEC")]
     pub policy: Option<String>,
+    #[command(flatten)]
+    pub reading: Normalizer,
     #[command(flatten)]
     pub columns: Columns,
     #[command(flatten)]

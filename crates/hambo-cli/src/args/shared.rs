@@ -15,7 +15,8 @@ pub fn with_kinds(help: &str) -> String {
     format!(
         "{help}\n\nBuilt-in policies are waypoint (for point-safety), proportional (point) and swing-up (pendulum). A \
          file is a Stable-Baselines3 agent (.zip; a vecnormalize.pkl beside it, or in a folder of its name, is applied), a D4RL file with \
-         a policy in it (.hdf5), an ONNX model (.onnx), or a network saved by `hambo train` (.safetensors)."
+         a policy in it (.hdf5), an ONNX model (.onnx), the weights of a PyTorch network (.pt, .pth, .pkl; with --activation and \
+         --squash), or a network saved by `hambo train` (.safetensors)."
     )
 }
 
@@ -39,6 +40,17 @@ pub struct Normalizer {
     /// [default: vecnormalize.pkl or its like beside the agent, or in a folder of the agent's name]
     #[arg(long, value_name = "FILE")]
     pub normalizer: Option<PathBuf>,
+    /// Activation between the layers of a PyTorch file, which does not say it: relu, tanh, elu, silu, gelu, leakyrelu,
+    /// softplus or identity
+    #[arg(long, value_name = "NAME")]
+    pub activation: Option<String>,
+    /// What follows the last layer of a PyTorch file: none, tanh (actions within ±1, or within its action_scale), or
+    /// tanh:LIMIT (within ±LIMIT)
+    #[arg(long, value_name = "HOW")]
+    pub squash: Option<String>,
+    /// Output of an ONNX model that is the action, where there are several [default: found by its usual names]
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
 }
 
 /// The log and the part of it to use.
@@ -47,8 +59,8 @@ pub struct Normalizer {
 pub struct Data {
     /// Logged transitions; several files make up one data set
     ///
-    /// HDF5 (D4RL, Minari), NPZ, CSV or Parquet files, a Minari folder, or minari:NAMESPACE/NAME-v0 for a data set
-    /// that Minari has downloaded.
+    /// HDF5 (D4RL, Minari, robomimic), NPZ, CSV or Parquet files, a folder of Minari or LeRobot, or
+    /// minari:NAMESPACE/NAME-v0 for a data set that Minari has downloaded.
     #[arg(long = "data", value_name = "PATH", num_args = 1.., required = true)]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -61,7 +73,7 @@ pub struct Data {
 
 #[derive(Args)]
 pub struct Columns {
-    /// Which columns of a CSV or Parquet file to use [default: found by their usual names]
+    /// Which columns of a CSV or Parquet file, or datasets of a demonstration in HDF5, to use [default: found by their usual names]
     ///
     /// WHAT is state, action, reward, terminal, timeout, episode or next (the next state); NAMES is a list, as in
     /// state=x,y action=u. x* stands for x0, x1 and so on. Usual names are s0 or obs_0, a0 or action_0, reward,

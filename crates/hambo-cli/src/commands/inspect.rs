@@ -1,12 +1,12 @@
 //! `hambo inspect`
 
-use super::{Outcome, SCHEMA, device};
+use super::{Outcome, SCHEMA, device, read_policy};
 use crate::args::Inspect;
 use crate::output::{number, print, table};
 use hambo::Error;
 use hambo::data::{
-    ColumnNames, ColumnSurvey, Entry, Format, Range, ReadOptions, Survey, attributes, describe,
-    digest, locate, survey,
+    ColumnNames, ColumnSurvey, Contents, Entry, Format, Range, ReadOptions, Survey, attributes,
+    contents, describe, digest, locate, survey,
 };
 use hambo::policy::{Coverage, Description, Policy, coverage};
 use hambo_engine::files::sha256;
@@ -32,17 +32,21 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     let text = first.to_string_lossy();
     let options = ReadOptions {
         columns: ColumnNames::parse(&arguments.columns.columns)?,
+        without_rewards: true,
         ..ReadOptions::default()
     };
     // A file that holds no data may be a policy; if it is neither, the error is about what it seems to be.
     let single = arguments.paths.len() == 1;
     let (data, policy) = match read_data(&arguments.paths, &options) {
         Ok(data) if data.survey.format == Format::D4rl && single => {
-            (Some(data), Policy::read(&text).ok())
+            (Some(data), read_policy(&text, &arguments.reading).ok())
         }
         Ok(data) => (Some(data), None),
         Err(as_data) if !single => return Err(as_data),
-        Err(as_data) => match Policy::read(&text) {
+        Err(Error::File { path, .. }) if path == *first && first.is_dir() => {
+            return folder(first, arguments.json);
+        }
+        Err(as_data) => match read_policy(&text, &arguments.reading) {
             Ok(policy) => (None, Some(policy)),
             Err(as_policy) => return Err(if is_policy(&text) { as_policy } else { as_data }),
         },
@@ -55,7 +59,7 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
             )));
         }
         (Some(spec), Some(data)) => {
-            let policy = Policy::read(spec)?;
+            let policy = read_policy(spec, &arguments.reading)?;
             let known =
                 data.survey.usable.as_ref().map_err(|problem| Error::Data(problem.clone()))?;
             let stream = Stream::new(0).child("inspection");
@@ -91,10 +95,33 @@ pub fn inspect(arguments: &Inspect) -> hambo::Result<String> {
     Ok(lines.join("\n"))
 }
 
+/// What is in a folder that is no data set by itself.
+fn folder(path: &Path, as_json: bool) -> hambo::Result<String> {
+    let Contents { entries, more, .. } = &contents(path)?;
+    let remark = contents(path)?.remark();
+    if as_json {
+        let entries: Vec<Value> =
+            entries.iter().map(|(name, what)| json!({"name": name, "what": what})).collect();
+        let path = path.display().to_string();
+        let listed = json!({"schema": SCHEMA, "path": path, "folder": entries, "more": more, "notes": [remark]});
+        return Ok(listed.to_string());
+    }
+    let rows: Vec<Vec<String>> =
+        entries.iter().map(|(name, what)| vec![name.clone(), what.clone()]).collect();
+    let mut lines = vec![format!("{}: {remark}", path.display())];
+    if !rows.is_empty() {
+        lines.push(table(&["in it", "what it is"], &rows));
+    }
+    lines.extend((*more > 0).then(|| format!("and {more} more")));
+    Ok(lines.join("\n"))
+}
+
 /// Whether a user who gives this name means a policy.
 fn is_policy(text: &str) -> bool {
     text.starts_with("builtin:")
-        || [".zip", ".onnx", ".safetensors"].iter().any(|ending| text.ends_with(ending))
+        || [".zip", ".onnx", ".safetensors", ".pt", ".pth", ".d3"]
+            .iter()
+            .any(|ending| text.ends_with(ending))
 }
 
 struct Data {
@@ -174,7 +201,10 @@ impl Data {
                 survey.episodes, survey.terminals, survey.timeouts
             ),
             format!("length       {}", range(&survey.lengths)),
-            format!("return       {}", range(&survey.returns)),
+            match survey.returns.mean.is_nan() {
+                true => "return       unknown: there are no rewards in it".to_owned(),
+                false => format!("return       {}", range(&survey.returns)),
+            },
             format!("sha256       {}", digest(paths)?),
         ]);
         lines.extend(attributes.iter().map(|(name, value)| format!("{name:<12} {value}")));

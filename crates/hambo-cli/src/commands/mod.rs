@@ -20,7 +20,7 @@ pub use prepare::Prepared;
 pub use rank::rank;
 
 use crate::args::{Acting, Command, DeviceName, Machine, Normalizer};
-use hambo::policy::{NormalizerFile, Policy};
+use hambo::policy::{NormalizerFile, Policy, PolicyHints};
 use hambo::report::SCHEMA;
 use hambo_engine::backend::Device;
 use std::error::Error;
@@ -76,7 +76,9 @@ fn read_policy(spec: &str, asked: &Normalizer) -> hambo::Result<Policy> {
         Some(file) if file.as_os_str() == "none" => NormalizerFile::Without,
         Some(file) => NormalizerFile::At(file.clone()),
     };
-    Policy::read_with(spec, &normalizer)
+    let Normalizer { activation, squash, output, .. } = asked;
+    let (activation, squash) = (activation.clone(), squash.clone());
+    Policy::read_as(spec, &PolicyHints { normalizer, activation, squash, output: output.clone() })
 }
 
 /// The CPU unless a GPU is asked for by name, for work that is mostly done there: a simulator, a Gaussian process.

@@ -75,7 +75,10 @@ impl<'a> Prepared<'a> {
         if let (ModelConfig::Bnn(config), None) = (&config.model, &arguments.fitted) {
             config.announce(&device);
         }
-        let options = read_options(&arguments.data, arguments.seed)?;
+        // A reward that speaks of the logged one needs it, which the task says once the log is there.
+        let without_rewards = spec.reward.is_some() || env.is_some();
+        let options =
+            ReadOptions { without_rewards, ..read_options(&arguments.data, arguments.seed)? };
         // Before anything is read that another process may be writing.
         let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
         let logs = match given.as_mut().and_then(|given| given.logs.take()) {

@@ -76,14 +76,15 @@ impl Logs {
             let problem = format!("column `{name}` has {} rows, others {rows}", column.len());
             return Err(Error::Data(problem));
         }
-        let mut table = Table::new(header, &options.columns, false).map_err(Error::Data)?;
+        let options = ReadOptions { keep_not_finite: false, ..options.clone() };
+        let mut table = Table::of_options(header, &options).map_err(Error::Data)?;
         for row in 0..rows {
             let episode = table.places.episode.map(|place| columns[place].1.text(row));
             table
                 .push(&format!("row {row}"), episode.as_deref(), |at| columns[at].1.number(row))
                 .map_err(Error::Data)?;
         }
-        in_memory(table.finish(Format::Csv), options)
+        in_memory(table.finish(Format::Csv), &options)
     }
 }
 

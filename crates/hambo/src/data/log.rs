@@ -22,6 +22,20 @@ pub enum Format {
     Csv,
     /// Parquet, one row a step.
     Parquet,
+    /// Parquet, one row an episode, with lists in it.
+    ParquetEpisodes,
+    /// Arrow's own files (Feather), one row a step.
+    Arrow,
+    /// A folder of Parquet files with `meta/info.json`, as LeRobot has it.
+    LeRobot,
+    /// A folder of Parquet or Arrow files, one an episode, as Minari has it.
+    MinariFolder,
+    /// NPZ with arrays `[episodes, steps, width]`.
+    NpzStack,
+    /// NPZ with the ends of episodes in `indices`, as `imitation` has it.
+    NpzTrajectories,
+    /// HDF5, one group a demonstration, as robomimic has it.
+    Demos,
 }
 
 impl fmt::Display for Format {
@@ -33,6 +47,13 @@ impl fmt::Display for Format {
             Format::NpzEpisode => "NPZ, one episode",
             Format::Csv => "CSV",
             Format::Parquet => "Parquet",
+            Format::ParquetEpisodes => "Parquet, one row an episode",
+            Format::LeRobot => "LeRobot data set",
+            Format::Arrow => "Arrow",
+            Format::MinariFolder => "Minari, one file an episode",
+            Format::NpzStack => "NPZ, arrays of episodes",
+            Format::NpzTrajectories => "NPZ, trajectories of `imitation`",
+            Format::Demos => "HDF5, one group a demonstration",
         })
     }
 }
@@ -124,6 +145,7 @@ impl Log {
         let mut starts = old.episode_starts.iter().copied().peekable();
         let new = &mut self.columns;
         (new.state_dim, new.action_dim) = (old.state_dim, old.action_dim);
+        new.without_rewards = old.without_rewards;
         let mut number = vec![None; keep.len()];
         let mut fresh = true; // the next row kept begins an episode
         for row in 0..keep.len() {
@@ -180,6 +202,7 @@ impl Log {
         if let (Some(timeout), Some(false)) = (ours.timeouts.last_mut(), ours.terminals.last()) {
             *timeout = true; // the log is cut where its file ends
         }
+        ours.without_rewards |= other.without_rewards;
         ours.states.extend(other.states);
         ours.actions.extend(other.actions);
         ours.rewards.extend(other.rewards);

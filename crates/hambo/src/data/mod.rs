@@ -2,17 +2,21 @@
 
 mod copies;
 mod episodes;
+mod folder;
 pub(crate) mod formats;
 mod given;
+pub(crate) mod kind;
 mod last_rows;
 mod log;
 mod memory;
+mod place;
 mod read;
 mod split;
 mod standardize;
 mod survey;
 mod transitions;
 
+pub use folder::{Contents, contents};
 pub use formats::Entry;
 pub use formats::columns::ColumnNames;
 pub use formats::d4rl::{read_d4rl, write_d4rl};

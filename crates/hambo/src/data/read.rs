@@ -3,22 +3,15 @@
 use super::Columns;
 use super::formats::columns::ColumnNames;
 use super::formats::hdf5::Source;
-use super::formats::{Entry, csv, minari, npz};
+use super::formats::{Entry, arrow, csv, demos, minari, npz};
+use super::kind::Kind;
 use super::log::{Log, Logs};
+use super::place::Place;
 use crate::{Error, Result};
 use hambo_engine::files::{sha256, sha256_of};
 use hambo_engine::rng::Stream;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-
-/// Bytes at the start of a file that decide what it is.
-const BEGINNING: usize = 1 << 16;
-/// Where Minari keeps a data set's episodes within its folder.
-const MINARI_FILES: [&str; 2] = ["data/main_data.hdf5", "main_data.hdf5"];
-/// What names a data set of Minari's own store.
-const MINARI: &str = "minari:";
 
 /// How data files are read.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +24,8 @@ pub struct ReadOptions {
     pub seed: u64,
     /// Keep values that are not finite, for [`survey`](super::survey), which counts them; [`Logs::read_with`] refuses them anyway.
     pub keep_not_finite: bool,
+    /// Also read logs without rewards: the task says them.
+    pub without_rewards: bool,
 }
 
 /// A part of a data set, chosen at random.
@@ -61,7 +56,7 @@ impl FromStr for Subsample {
 }
 
 impl Logs {
-    /// Reads one data set: a file of any [`Format`](super::Format), a Minari data-set folder, or
+    /// Reads one data set: a file of any [`Format`](super::Format), a folder of Minari or LeRobot, or
     /// `minari:namespace/name-v0`, which is looked up in `MINARI_DATASETS_PATH` or else in `~/.minari/datasets`.
     ///
     /// ```
@@ -99,12 +94,12 @@ pub(super) fn read_logs<'a, P: AsRef<Path>>(
         return Err(Error::Data("no data file was given".into()));
     };
     let first = first.as_ref();
-    let mut all = read_log(&locate(first)?, options)?;
+    let mut all = read_place(first, options)?;
     let mut notes: Vec<(String, Vec<&Path>)> =
         all.notes.drain(..).map(|note| (note, vec![first])).collect();
     for path in others {
         let path = path.as_ref();
-        let mut log = read_log(&locate(path)?, options)?;
+        let mut log = read_place(path, options)?;
         let sizes = |c: &Columns| (c.state_dim, c.action_dim);
         if sizes(&log.columns) != sizes(&all.columns) {
             let words =
@@ -129,6 +124,12 @@ pub(super) fn read_logs<'a, P: AsRef<Path>>(
     }
     all.notes =
         notes.into_iter().map(|(note, files)| attributed(note, &files, paths.len())).collect();
+    if all.columns.without_rewards {
+        all.notes.push(
+            "no rewards in the log: an evaluation needs --reward EXPR, or a task that says them"
+                .into(),
+        );
+    }
     all.drop_copies();
     Ok((first, all))
 }
@@ -143,11 +144,15 @@ fn attributed(note: String, files: &[&Path], all: usize) -> String {
     }
 }
 
-/// The SHA-256 of a file (of a Minari data set, that of its main file); of several files, that of their digests in
-/// hexadecimal one after another.
+/// The SHA-256 of a file (of a Minari data set, that of its main file); of several files, or a folder of them, that of their
+/// digests in hexadecimal one after another.
 pub fn digest<P: AsRef<Path>>(paths: &[P]) -> Result<String> {
-    let digests: Vec<String> =
-        paths.iter().map(|path| sha256(&locate(path.as_ref())?)).collect::<Result<_>>()?;
+    let mut digests = Vec::new();
+    for path in paths {
+        for file in Place::of(path.as_ref())?.files() {
+            digests.push(sha256(file)?);
+        }
+    }
     match &digests[..] {
         [one] => Ok(one.clone()),
         several => Ok(sha256_of(several.concat().as_bytes())),
@@ -161,14 +166,16 @@ pub fn describe(path: &Path) -> Result<Vec<Entry>> {
         Kind::Hdf5 => {
             let source = Source::open(&path)?;
             // The episodes of a Minari file are alike, and there may be thousands.
-            let first = minari::episodes(&source).first().map(|&(_, group)| group);
-            Ok(source.entries(first))
+            let first = minari::episodes(&source).first().map(|&(_, group)| group.to_owned());
+            let first = first.or_else(|| demos::groups(&source).into_iter().next());
+            Ok(source.entries(first.as_deref()))
         }
         Kind::Zip => npz::entries(&path),
         #[cfg(feature = "parquet")]
         Kind::Parquet => super::formats::parquet::entries(&path),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(&path)),
+        Kind::Arrow => arrow::entries(&path),
         Kind::Csv(separator) => csv::entries(&path, separator),
     }
 }
@@ -182,111 +189,47 @@ pub fn attributes(path: &Path) -> Result<Vec<(String, String)>> {
     }
 }
 
-/// The file that holds the data of a file, a Minari folder, or a name in Minari's store.
+/// The file that holds the data of a file, or the first one of a folder or a name in Minari's store.
 pub fn locate(path: &Path) -> Result<PathBuf> {
-    if let Some(name) = path.to_str().and_then(|text| text.strip_prefix(MINARI)) {
-        let store = match (std::env::var_os("MINARI_DATASETS_PATH"), std::env::home_dir()) {
-            (Some(store), _) => PathBuf::from(store),
-            (None, Some(home)) => home.join(".minari/datasets"),
-            (None, None) => {
-                return Err(Error::file(path, "no home folder: set MINARI_DATASETS_PATH"));
-            }
-        };
-        let plain = |part| matches!(part, std::path::Component::Normal(_));
-        if name.is_empty() || !Path::new(name).components().all(plain) {
-            let problem = "not the name of a data set: expected minari:namespace/name-v0; name a file or folder as it is";
-            return Err(Error::file(path, problem));
-        }
-        let file = store.join(name).join(MINARI_FILES[0]);
-        return match file.is_file() {
-            true => Ok(file),
-            false => Err(Error::file(
-                path,
-                format!(
-                    "no file {}: download it with `minari download {name}`, or set MINARI_DATASETS_PATH to the folder \
-                     of data sets",
-                    file.display()
-                ),
-            )),
-        };
-    }
-    let metadata = std::fs::metadata(path).map_err(|e| Error::io(path, "read", e))?;
-    if metadata.is_dir() {
-        let file = MINARI_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file());
-        return file.ok_or_else(|| {
-            Error::file(
-                path,
-                "a folder without data/main_data.hdf5: expected a Minari data set, or name its files",
-            )
-        });
-    }
-    match metadata.is_file() {
-        true => Ok(path.to_owned()),
-        false => Err(Error::file(path, "not a regular file: expected a data file")),
-    }
+    Ok(Place::of(path)?.first().to_owned())
 }
 
-/// The kind of a file, by its first bytes.
-enum Kind {
-    Hdf5,
-    Zip,
-    Parquet,
-    /// With the separator of its fields.
-    Csv(u8),
-}
-
-impl Kind {
-    fn of(path: &Path) -> Result<Kind> {
-        let file = File::open(path).map_err(|e| Error::io(path, "read", e))?;
-        let mut start = Vec::new();
-        file.take(BEGINNING as u64)
-            .read_to_end(&mut start)
-            .map_err(|e| Error::io(path, "read", e))?;
-        let at = |place: usize, magic: &[u8]| {
-            start.get(place..).is_some_and(|rest| rest.starts_with(magic))
-        };
-        // HDF5 allows a user block before its first bytes, of 512 bytes times a power of two.
-        if [0, 512, 1024, 2048, 4096].into_iter().any(|place| at(place, b"\x89HDF\r\n\x1a\n")) {
-            return Ok(Kind::Hdf5);
+/// Reads the log of a path.
+fn read_place(path: &Path, options: &ReadOptions) -> Result<Log> {
+    match Place::of(path)? {
+        Place::File(file) => read_log(&file, options),
+        #[cfg(feature = "parquet")]
+        Place::LeRobot { files, info } => Log::read_lerobot(&files, &info, options),
+        Place::MinariFolder { episodes, metadata } => {
+            let log = Log::read_minari_folder(&episodes, options)?;
+            minari::check_totals(&metadata, episodes.len(), log.rows)?;
+            Ok(log)
         }
-        if at(0, b"PK\x03\x04") || at(0, b"PK\x05\x06") {
-            return Ok(Kind::Zip);
-        }
-        if at(0, b"PAR1") {
-            return Ok(Kind::Parquet);
-        }
-        let separator = first_line(&start).and_then(csv::separator);
-        separator.map(Kind::Csv).ok_or_else(|| {
-            Error::file(
-                path,
-                "not an HDF5 file, or a damaged one; nor NPZ, Parquet, or CSV with the names of its columns in the \
-                 first line",
-            )
-        })
+        #[cfg(not(feature = "parquet"))]
+        Place::LeRobot { .. } => Err(no_parquet(path)),
     }
-}
-
-/// The first line, if it is text.
-fn first_line(start: &[u8]) -> Option<&str> {
-    let line = start.split(|&b| b == b'\n').next()?;
-    let line = std::str::from_utf8(line).ok()?.trim_end();
-    line.chars().all(|c| c == '\t' || !c.is_control()).then_some(line)
 }
 
 fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
     let kind = Kind::of(path)?;
-    if !options.columns.is_empty() && !matches!(kind, Kind::Csv(_) | Kind::Parquet) {
-        return Err(Error::file(
+    let no_names = match options.columns.is_empty() {
+        true => Ok(()),
+        false => Err(Error::file(
             path,
             "column names are for CSV and Parquet: this file names its own arrays",
-        ));
-    }
+        )),
+    };
     match kind {
         Kind::Hdf5 => {
             let mut source = Source::open(path)?;
             source.keep_not_finite = options.keep_not_finite;
+            let demos = demos::groups(&source);
+            if !demos.is_empty() {
+                return Log::read_demos(&source, &demos, options);
+            }
+            no_names?;
             match &minari::episodes(&source)[..] {
-                [] => Log::read_d4rl(&source),
+                [] => Log::read_d4rl(&source, options.without_rewards),
                 episodes => {
                     let log = Log::read_minari(&source, episodes)?;
                     minari::check_totals(path, episodes.len(), log.rows)?;
@@ -294,11 +237,12 @@ fn read_log(path: &Path, options: &ReadOptions) -> Result<Log> {
                 }
             }
         }
-        Kind::Zip => Log::read_npz(path, options.keep_not_finite),
+        Kind::Zip => no_names.and_then(|()| Log::read_npz(path, options)),
         #[cfg(feature = "parquet")]
         Kind::Parquet => Log::read_parquet(path, options),
         #[cfg(not(feature = "parquet"))]
         Kind::Parquet => Err(no_parquet(path)),
+        Kind::Arrow => Log::read_arrow(path, options),
         Kind::Csv(separator) => Log::read_csv(path, separator, options),
     }
 }

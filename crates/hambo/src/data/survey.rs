@@ -111,13 +111,17 @@ pub fn survey<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Surv
         let rewards = columns.rewards[e.clone()].iter().chain(last_of(e).map(|i| &last.rewards[i]));
         rewards.map(|&r| f64::from(r)).sum()
     };
-    let returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
+    let mut returns: Vec<f64> = episodes.iter().map(sum).filter(|r: &f64| r.is_finite()).collect();
+    if columns.without_rewards {
+        returns.clear();
+    }
     let count = |flags: &[bool]| flags.iter().filter(|&&f| f).count();
     let ended_last = count(&last.terminals);
     let rewards = [&columns.rewards[..], &last.rewards].concat();
     let surveyed =
         [("state", &columns.states, ds), ("action", &columns.actions, da), ("reward", &rewards, 1)]
             .into_iter()
+            .filter(|(name, ..)| *name != "reward" || !columns.without_rewards)
             .flat_map(|(name, values, width)| {
                 (0..width).map(move |c| ColumnSurvey::of(name, values, width, c))
             })

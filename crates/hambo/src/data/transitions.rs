@@ -37,6 +37,7 @@ pub struct Transitions {
     timeouts: Vec<bool>,
     episode_starts: Vec<usize>,
     last_rows: LastRows,
+    without_rewards: bool,
 }
 
 /// The columns of [`Transitions`] before they are checked.
@@ -62,6 +63,8 @@ pub struct Columns {
     pub episode_starts: Vec<usize>,
     /// Last rows of episodes that are no transitions, if any.
     pub last_rows: LastRows,
+    /// Whether no rewards were logged: those above are 0, and the task has to say them.
+    pub without_rewards: bool,
 }
 
 impl Transitions {
@@ -146,6 +149,7 @@ impl Transitions {
             timeouts: columns.timeouts,
             episode_starts: starts,
             last_rows: finite,
+            without_rewards: columns.without_rewards,
         })
     }
 
@@ -154,6 +158,7 @@ impl Transitions {
         let mut columns = Columns {
             state_dim: self.state_dim,
             action_dim: self.action_dim,
+            without_rewards: self.without_rewards,
             ..Columns::default()
         };
         let mut keep = vec![false; self.episode_starts.len()];
@@ -231,7 +236,11 @@ impl Transitions {
     pub fn actions(&self) -> &[f32] {
         &self.actions
     }
-    /// r, `[n]`.
+    /// Whether rewards were logged.
+    pub fn has_rewards(&self) -> bool {
+        !self.without_rewards
+    }
+    /// r, `[n]`; 0 where none were logged.
     pub fn rewards(&self) -> &[f32] {
         &self.rewards
     }
@@ -313,7 +322,7 @@ mod tests {
             terminals: vec![false; 3],
             timeouts: vec![false; 3],
             episode_starts: vec![0, 2],
-            last_rows: LastRows::default(),
+            ..Columns::default()
         }
     }
 

@@ -6,6 +6,7 @@ mod builtin;
 mod coverage;
 mod describe;
 mod function;
+mod hints;
 mod layers;
 mod mlp;
 mod normalizer;
@@ -15,6 +16,7 @@ pub use action_noise::ActionNoise;
 pub use coverage::{Coverage, coverage};
 pub use describe::Description;
 pub use function::ActionFn;
+pub use hints::PolicyHints;
 pub use normalizer::NormalizerFile;
 
 use crate::task::Task;
@@ -74,10 +76,19 @@ impl Policy {
 
     /// The same, with what is known of an agent's observation normalizer.
     pub fn read_with(spec: &str, normalizer: &NormalizerFile) -> Result<Self> {
+        Policy::read_as(
+            spec,
+            &PolicyHints { normalizer: normalizer.clone(), ..PolicyHints::default() },
+        )
+    }
+
+    /// The same, with all that is known beyond the file: a PyTorch file (.pt, .pth) holds weights, but not the activation
+    /// between them.
+    pub fn read_as(spec: &str, hints: &PolicyHints) -> Result<Self> {
         if let Some(builtin) = spec.strip_prefix("builtin:") {
             return builtin::read(spec, builtin);
         }
-        Ok(Policy { from_file: true, ..readers::read(spec, normalizer)? })
+        Ok(Policy { from_file: true, ..readers::read(spec, hints)? })
     }
 
     /// Writes a network as a safetensors file of format `hambo-policy/1`, which [`Policy::read`] reads.

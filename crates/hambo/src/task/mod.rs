@@ -233,6 +233,11 @@ impl Task {
 
     /// What a program of (s, a, s') gives for each logged transition, `[rows, outputs]`.
     pub(crate) fn on_log(program: &Program, data: &Transitions) -> Result<Vec<f32>> {
+        if !data.has_rewards() && program.uses_reward(data.state_dim()) {
+            return Err(Error::Data(
+                "no rewards in the log: say what a step pays with --reward EXPR, or `reward` in the task file".into(),
+            ));
+        }
         Task::on_rows(program, [data.states(), data.actions(), data.next_states(), data.rewards()])
     }
 

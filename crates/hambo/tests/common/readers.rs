@@ -5,7 +5,7 @@
 
 use hambo::data::{Logs, attributes, describe};
 use hambo::dynamics::Bnn;
-use hambo::policy::Policy;
+use hambo::policy::{Policy, PolicyHints};
 use hambo_engine::backend::Device;
 use hambo_engine::expression::{Program, Scope, Scratch};
 use hambo_engine::rng::Stream;
@@ -17,13 +17,17 @@ use zip::write::SimpleFileOptions;
 type Reader = fn(&[u8]);
 
 /// Name of a target and what it does with bytes.
-pub const READERS: [(&str, Reader); 14] = [
+pub const READERS: [(&str, Reader); 18] = [
     ("hdf5", hdf5),
     ("minari", hdf5),
     ("npz", data),
     ("npy", npy),
     ("csv", data),
     ("parquet", parquet),
+    ("arrow", data),
+    ("lerobot", lerobot),
+    ("state_dict", state_dict),
+    ("state_dict_pickle", state_dict_pickle),
     ("sb3", policy),
     ("sb3_description", sb3_description),
     ("pickle", pickle),
@@ -51,9 +55,47 @@ fn data(bytes: &[u8]) {
 /// A Parquet file. The crate that reads it panics on some damaged ones, which our reader catches and makes an error of;
 /// a fuzzer's own hook would end the process first.
 fn parquet(bytes: &[u8]) {
+    quiet();
+    data(bytes);
+}
+
+/// No hook sees a panic that is caught.
+fn quiet() {
     static QUIET: OnceLock<()> = OnceLock::new();
     QUIET.get_or_init(|| std::panic::set_hook(Box::new(|_| ())));
-    data(bytes);
+}
+
+/// A folder of LeRobot: its description up to the first zero byte, one Parquet file after it.
+fn lerobot(bytes: &[u8]) {
+    let cut = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    let root = folder().join("lerobot");
+    std::fs::create_dir_all(root.join("meta")).unwrap();
+    std::fs::create_dir_all(root.join("data/chunk-000")).unwrap();
+    std::fs::write(root.join("meta/info.json"), &bytes[..cut]).unwrap();
+    let rows = bytes.get(cut + 1..).unwrap_or_default();
+    std::fs::write(root.join("data/chunk-000/file-000.parquet"), rows).unwrap();
+    quiet();
+    let _ = Logs::read(&root);
+    let _ = describe(&root);
+}
+
+/// PyTorch's weights, or a pickle of arrays.
+fn state_dict(bytes: &[u8]) {
+    let path = file("policy.pt", bytes);
+    for squash in ["none", "tanh"] {
+        let [activation, squash] = ["relu", squash].map(|word| Some(word.to_owned()));
+        let hints = PolicyHints { activation, squash, ..PolicyHints::default() };
+        if let Ok(policy) = Policy::read_as(path.to_str().unwrap(), &hints) {
+            let states = device().upload(&vec![0.5; 2 * policy.state_dim()]);
+            let mut actions = device().zeros(2 * policy.action_dim());
+            policy.act(device(), &states, &mut actions);
+        }
+    }
+}
+
+/// The pickle within such a file; its storages are sound.
+fn state_dict_pickle(bytes: &[u8]) {
+    state_dict(&weights(bytes));
 }
 
 /// Data, or a policy that D4RL put beside them.
@@ -104,12 +146,17 @@ fn pickle(bytes: &[u8]) {
 
 /// The pickle within PyTorch's file of weights.
 fn torch(bytes: &[u8]) {
+    let weights = weights(bytes);
+    policy(&archive(&[("data".to_owned(), agent().0), ("policy.pth".to_owned(), &weights)]));
+}
+
+/// PyTorch's file with this pickle in it.
+fn weights(pickle: &[u8]) -> Vec<u8> {
     let storages: Vec<String> = (0..8).map(|i| format!("archive/data/{i}")).collect();
     let numbers = [0u8; 4 * 64];
-    let mut entries = vec![("archive/data.pkl".to_owned(), bytes)];
+    let mut entries = vec![("archive/data.pkl".to_owned(), pickle)];
     entries.extend(storages.into_iter().map(|name| (name, &numbers[..])));
-    let weights = archive(&entries);
-    policy(&archive(&[("data".to_owned(), agent().0), ("policy.pth".to_owned(), &weights)]));
+    archive(&entries)
 }
 
 /// A fitted model: the description up to the first zero byte, the tensors after it, with digests that are right.

@@ -28,14 +28,33 @@ pub struct ColumnNames {
 /// What a column can be, as the user writes it.
 const ROLES: [&str; 7] = ["state", "action", "reward", "terminal", "timeout", "episode", "next"];
 /// Usual names, in lower case and without number.
-const STATES: &[&str] = &["s", "obs", "observation", "observations", "state", "states"];
-const ACTIONS: &[&str] = &["a", "act", "action", "actions"];
-const REWARDS: &[&str] = &["reward", "rewards", "r"];
-const TERMINALS: &[&str] =
-    &["terminal", "terminals", "terminated", "termination", "terminations", "done", "dones"];
-const TIMEOUTS: &[&str] = &["timeout", "timeouts", "truncated", "truncation", "truncations"];
-const EPISODES: &[&str] =
-    &["episode", "episode_id", "ep", "trajectory", "trajectory_id", "traj", "traj_id"];
+const STATES: &[&str] =
+    &["s", "obs", "observation", "observations", "state", "states", "observation.state"];
+const ACTIONS: &[&str] = &["a", "act", "acts", "action", "actions"];
+const REWARDS: &[&str] = &["reward", "rewards", "rews", "r", "next.reward"];
+const TERMINALS: &[&str] = &[
+    "terminal",
+    "terminals",
+    "terminated",
+    "termination",
+    "terminations",
+    "next.terminated",
+    "done",
+    "dones",
+    "next.done",
+];
+const TIMEOUTS: &[&str] =
+    &["timeout", "timeouts", "truncated", "truncation", "truncations", "next.truncated"];
+const EPISODES: &[&str] = &[
+    "episode",
+    "episode_id",
+    "episode_index",
+    "ep",
+    "trajectory",
+    "trajectory_id",
+    "traj",
+    "traj_id",
+];
 const NEXT: &[&str] =
     &["next_s", "next_obs", "next_observation", "next_observations", "next_state", "next_states"];
 
@@ -44,7 +63,8 @@ const NEXT: &[&str] =
 pub(crate) struct Places {
     pub(crate) state: Vec<usize>,
     pub(crate) action: Vec<usize>,
-    pub(crate) reward: usize,
+    /// None where there is none and none is needed.
+    pub(crate) reward: Option<usize>,
     pub(crate) terminal: Option<usize>,
     pub(crate) timeout: Option<usize>,
     pub(crate) episode: Option<usize>,
@@ -88,6 +108,12 @@ impl ColumnNames {
         *self == ColumnNames::default()
     }
 
+    fn all_said(&self) -> impl Iterator<Item = &String> {
+        let one = [&self.reward, &self.terminal, &self.timeout, &self.episode];
+        let all = [&self.state, &self.action, &self.next].into_iter().chain(one);
+        all.flatten()
+    }
+
     fn role_mut(&mut self, role: &str) -> Option<&mut Vec<String>> {
         Some(match role {
             "state" => &mut self.state,
@@ -102,14 +128,24 @@ impl ColumnNames {
     }
 
     /// Finds the columns in the header of a table; the error is a sentence without the name of the file.
-    pub(crate) fn find(&self, header: &[String]) -> std::result::Result<Places, String> {
+    pub(crate) fn find(
+        &self,
+        header: &[String],
+        needs_reward: bool,
+    ) -> std::result::Result<Places, String> {
+        // What is named for one thing is not looked at for another.
+        let claimed = |name: &str| self.all_said().any(|said| said == name);
+        let rest: Vec<String> = header
+            .iter()
+            .map(|name| if claimed(name) { String::new() } else { name.clone() })
+            .collect();
         let many = |role: &str, said: &[String], usual: &[&str]| match said.is_empty() {
             false => said_columns(header, role, said),
-            true => usual_columns(header, role, usual),
+            true => usual_columns(&rest, role, usual),
         };
         let one = |role: &str, said: &[String], usual: &[&str]| match said {
             [] => {
-                let is = |i: &usize, name: &str| header[*i].eq_ignore_ascii_case(name);
+                let is = |i: &usize, name: &str| rest[*i].eq_ignore_ascii_case(name);
                 Ok(usual.iter().find_map(|name| (0..header.len()).find(|i| is(i, name))))
             }
             said => match said_columns(header, role, said)?[..] {
@@ -126,13 +162,15 @@ impl ColumnNames {
         let places = Places {
             state: many("state", &self.state, STATES)?,
             action: many("action", &self.action, ACTIONS)?,
-            reward: one("reward", &self.reward, REWARDS)?
-                .ok_or_else(|| missing("reward", "`reward`"))?,
+            reward: one("reward", &self.reward, REWARDS)?,
             terminal: one("terminal", &self.terminal, TERMINALS)?,
             timeout: one("timeout", &self.timeout, TIMEOUTS)?,
             episode: one("episode", &self.episode, EPISODES)?,
             next: many("next", &self.next, NEXT)?,
         };
+        if needs_reward && places.reward.is_none() {
+            return Err(missing("reward", "`reward`"));
+        }
         if places.state.is_empty() {
             return Err(missing("state", "`s0`, `obs_0`, `state_0`, …"));
         }
@@ -163,6 +201,33 @@ impl ColumnNames {
 }
 
 impl Places {
+    /// The same places in a table in which each column has become those of a range.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn expanded(
+        &self,
+        ranges: &[std::ops::Range<usize>],
+    ) -> std::result::Result<Places, String> {
+        let many = |places: &[usize]| places.iter().flat_map(|&p| ranges[p].clone()).collect();
+        let one = |place: Option<usize>, role: &str| match place.map(|p| ranges[p].clone()) {
+            None => Ok(None),
+            Some(range) if range.len() == 1 => Ok(Some(range.start)),
+            Some(range) => Err(format!("lists of {} numbers for the {role}", range.len())),
+        };
+        let places = Places {
+            state: many(&self.state),
+            action: many(&self.action),
+            reward: one(self.reward, "reward")?,
+            terminal: one(self.terminal, "terminal flag")?,
+            timeout: one(self.timeout, "timeout flag")?,
+            episode: one(self.episode, "episode")?,
+            next: many(&self.next),
+        };
+        match places.state.is_empty() || places.action.is_empty() {
+            true => Err("the lists of states or actions in the first row are empty".into()),
+            false => Ok(places),
+        }
+    }
+
     /// All columns in use, with what they are.
     pub(crate) fn all(&self) -> Vec<(usize, &'static str)> {
         let [state, action, reward, terminal, timeout, episode, next] = ROLES;
@@ -170,7 +235,7 @@ impl Places {
         let one = |place: Option<usize>, role| place.map(|p| (p, role));
         let mut all =
             [many(&self.state, state), many(&self.action, action), many(&self.next, next)].concat();
-        all.push((self.reward, reward));
+        all.extend(one(self.reward, reward));
         all.extend(one(self.terminal, terminal));
         all.extend(one(self.timeout, timeout));
         all.extend(one(self.episode, episode));
@@ -274,64 +339,4 @@ pub(crate) fn listed(names: &[String]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn find(said: &str, header: &str) -> std::result::Result<Places, String> {
-        let header: Vec<String> = header.split(',').map(str::to_owned).collect();
-        ColumnNames::parse(&[said.to_owned()]).unwrap().find(&header)
-    }
-
-    #[test]
-    fn usual_names_are_found_in_the_order_of_their_numbers() {
-        let mut header: Vec<String> = (0..11).rev().map(|i| format!("obs_{i}")).collect();
-        header.extend(["a0", "Reward", "done", "truncated", "episode"].map(str::to_owned));
-        let p = ColumnNames::default().find(&header).unwrap();
-        assert_eq!(p.state, (0..11).rev().collect::<Vec<_>>());
-        assert_eq!((p.action, p.reward, p.next), (vec![11], 12, vec![]));
-        assert_eq!((p.terminal, p.timeout, p.episode), (Some(13), Some(14), Some(15)));
-        let p = find("", "s[1],s[2],action,r,next_s[1],next_s[2],time").unwrap();
-        assert_eq!((p.state, p.action, p.reward, p.next), (vec![0, 1], vec![2], 3, vec![4, 5]));
-    }
-
-    #[test]
-    fn what_the_user_says_goes_first() {
-        let p = find("state=y,x reward=cost next=x2,y2", "x,y,x2,y2,a,reward,cost").unwrap();
-        assert_eq!((p.state, p.action, p.reward, p.next), (vec![1, 0], vec![4], 6, vec![2, 3]));
-        let p = find("state=q_* action=u", "q_1,q_0,u,reward,s0").unwrap();
-        assert_eq!((p.state, p.action), (vec![1, 0], vec![2]));
-    }
-
-    #[test]
-    fn doubts_are_errors_in_words() {
-        let error = |said, header| find(said, header).unwrap_err();
-        assert!(error("", "x,a0,r").starts_with("no column for the state (`s0`"));
-        assert!(error("", "s0,u,r").contains("--columns action=…"));
-        assert!(error("", "s0,a0,cost").contains("it has `s0`, `a0`, `cost`"));
-        assert!(error("", "s0,s2,a,r").contains("`s0` and `s2` of the state are not numbered"));
-        assert!(error("", "s0,s0,a,r").contains("are not numbered"));
-        assert!(error("", "s0,obs0,a,r").contains("may both be the state"));
-        assert!(
-            error("", "s0,a,r,next_s0,next_s1")
-                .contains("1 columns for the state, 2 for the next state")
-        );
-        assert!(error("state=postion", "position,a,r").contains("did you mean `position`?"));
-        assert!(
-            error("state=a", "s0,a,r").contains("column `a` is used twice, for state and action")
-        );
-        assert!(error("state=x", "x,x,a,r").contains("two columns are named `x`"));
-        assert!(
-            error("state=x reward=r,x", "x,a,r").contains("2 columns for reward: expected one")
-        );
-        for (said, words) in [
-            ("states=x", "did you mean `state`?"),
-            ("x,y", "before the equals sign"),
-            ("state=x,,y", "single commas"),
-            ("state=", "single commas"),
-            ("state=x state=y", "only once"),
-        ] {
-            let error = ColumnNames::parse(&[said.to_owned()]).unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
-        }
-    }
-}
+mod tests;

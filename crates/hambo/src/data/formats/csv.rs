@@ -39,9 +39,7 @@ impl Log {
     pub(crate) fn read_csv(path: &Path, separator: u8, options: &ReadOptions) -> Result<Log> {
         let mut reader = open(path, separator)?;
         let fail = |problem: String| Error::file(path, problem);
-        let mut table =
-            Table::new(header(path, &mut reader)?, &options.columns, options.keep_not_finite)
-                .map_err(fail)?;
+        let mut table = Table::of_options(header(path, &mut reader)?, options).map_err(fail)?;
         let mut record = StringRecord::new();
         while reader.read_record(&mut record).map_err(|e| damaged(path, &e))? {
             let line = format!("line {}", record.position().map_or(0, |p| p.line()));

@@ -26,16 +26,17 @@ const CHUNK: usize = 1 << 16;
 /// out. [`Logs::notes`] says what was missing and how many rows were left out. Unlike [`Logs::read`] it does
 /// not compute the digest of the file.
 pub fn read_d4rl(path: &Path) -> Result<Logs> {
-    Log::read_d4rl(&Source::open(path)?)?.check(path)
+    Log::read_d4rl(&Source::open(path)?, false)?.check(path)
 }
 
 impl Log {
     /// Reads an HDF5 file in D4RL's layout.
-    pub(crate) fn read_d4rl(source: &Source) -> Result<Log> {
+    pub(crate) fn read_d4rl(source: &Source, without_rewards: bool) -> Result<Log> {
         let optional = |name| Ok(if source.has(name)? { Some(source.column(name)?) } else { None });
         let states = source.matrix("observations")?;
         let actions = source.matrix("actions")?;
-        let rewards = source.column("rewards")?;
+        let without_rewards = without_rewards && !source.has("rewards")?;
+        let rewards = if without_rewards { None } else { Some(source.column("rewards")?) };
         let terminals: Option<Field<'_>> = optional("terminals")?;
         let timeouts: Option<Field<'_>> = optional("timeouts")?;
         let next_states = if source.has("next_observations")? {
@@ -47,7 +48,7 @@ impl Log {
         let n = states.rows;
         let others = [
             Some(&actions),
-            Some(&rewards),
+            rewards.as_ref(),
             terminals.as_ref(),
             timeouts.as_ref(),
             next_states.as_ref(),
@@ -77,6 +78,7 @@ impl Log {
             action_dim: actions.width,
             terminals: terminals.map_or_else(|| Ok(vec![false; n]), |f| f.read_flags())?,
             timeouts: timeouts.as_ref().map_or(Ok(Vec::new()), Field::read_flags)?,
+            without_rewards,
             ..Columns::default()
         };
         let finite = !source.keep_not_finite;
@@ -95,14 +97,19 @@ impl Log {
             [columns.states, columns.next_states, ends.states] =
                 states.read_runs([&kept.runs, &next, &last])?;
             [columns.actions, ends.actions] = actions.read_runs([&kept.runs, &last])?;
-            [columns.rewards, ends.rewards] = rewards.read_runs([&kept.runs, &last])?;
+            [columns.rewards, ends.rewards] = match &rewards {
+                Some(rewards) => rewards.read_runs([&kept.runs, &last])?,
+                None => {
+                    [&kept.runs, &last].map(|rows| vec![0.0; rows.iter().map(|r| r.len()).sum()])
+                }
+            };
             columns.last_rows = ends;
             kept.mark(&mut columns);
             return Ok(Log { format: Format::D4rl, columns, notes, rows: n, finite });
         }
         columns.states = states.read()?;
         columns.actions = actions.read()?;
-        columns.rewards = rewards.read()?;
+        columns.rewards = rewards.as_ref().map_or_else(|| Ok(vec![0.0; n]), Field::read)?;
         columns.next_states = next_states.as_ref().map_or(Ok(Vec::new()), Field::read)?;
         Ok(Log { finite, ..Log::of_rows(Format::D4rl, columns, notes) })
     }

@@ -77,6 +77,9 @@ impl Log {
     }
 }
 
+/// What describes a data set.
+const METADATA: &str = "metadata.json";
+
 /// What Minari writes beside the file of a data set, as far as it is of interest here.
 #[derive(Deserialize)]
 struct Totals {
@@ -87,7 +90,7 @@ struct Totals {
 /// An error if `metadata.json` beside the file declares other numbers of episodes or steps than it has: a part of the data
 /// is missing, and nothing tells which.
 pub(crate) fn check_totals(path: &Path, episodes: usize, steps: usize) -> Result<()> {
-    let beside = path.with_file_name("metadata.json");
+    let beside = path.with_file_name(METADATA);
     let Ok(bytes) = std::fs::read(&beside) else { return Ok(()) };
     let totals: Totals = serde_json::from_slice(&bytes)
         .map_err(|e| Error::file(&beside, format!("not the metadata of a Minari data set: {e}")))?;

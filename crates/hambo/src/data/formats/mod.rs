@@ -1,14 +1,24 @@
 //! The files that logs come in.
 
+pub(super) mod arrow;
+pub(crate) mod by_episode;
 pub(crate) mod columns;
 pub(super) mod csv;
 pub(super) mod d4rl;
+pub(super) mod demos;
+mod flatbuffer;
 pub(crate) mod hdf5;
+#[cfg(feature = "parquet")]
+mod lerobot;
 pub(super) mod minari;
+mod minari_folder;
 pub(super) mod npy;
 pub(super) mod npz;
+mod npz_episodes;
 #[cfg(feature = "parquet")]
 pub(super) mod parquet;
+#[cfg(feature = "parquet")]
+mod parquet_cells;
 #[cfg(feature = "parquet")]
 mod parquet_pages;
 pub(super) mod table;

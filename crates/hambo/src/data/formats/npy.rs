@@ -92,6 +92,45 @@ impl Header {
         }
     }
 
+    /// Episodes, steps and width of an array of two or three dimensions.
+    pub(crate) fn stack(&self) -> Result<[usize; 3], Problem> {
+        let stack = match self.shape[..] {
+            [episodes, steps] => [episodes, steps, 1],
+            [episodes, steps, width] => [episodes, steps, width],
+            _ => {
+                return Err(format!(
+                    "has shape {:?}: expected [episodes, steps, width] or [episodes, steps]",
+                    self.shape
+                ));
+            }
+        };
+        match () {
+            () if stack.contains(&0) => {
+                Err(format!("has shape {:?}: there is nothing in it", self.shape))
+            }
+            () if self.fortran => {
+                Err("is in Fortran order: save it by numpy.ascontiguousarray".into())
+            }
+            () => Ok(stack),
+        }
+    }
+
+    /// All numbers in the order of the file, as float32.
+    pub(crate) fn read_stack(
+        &self,
+        reader: &mut impl Read,
+        keep_not_finite: bool,
+    ) -> Result<Vec<f32>, Problem> {
+        let mut values = Vec::new();
+        self.for_each(reader, |v| values.push(v))?;
+        match first_not_finite(&values).filter(|_| !keep_not_finite) {
+            None => Ok(values),
+            Some(i) => Err(format!(
+                "is not a finite float32 number in place {i}: remove or repair such episodes"
+            )),
+        }
+    }
+
     /// Bytes of the whole array, header included; none if that is no number a file can have.
     pub(crate) fn bytes(&self) -> Result<Option<u64>, Problem> {
         let size = self.kind()?.size as u64;

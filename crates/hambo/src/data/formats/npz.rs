@@ -1,10 +1,10 @@
 //! NPZ files, numpy's arrays in a zip archive: one row a step (D4RL's names or those of Stable-Baselines 2), or one
-//! episode a file, with one observation more than actions.
+//! episode a file, with one observation more than actions. Those with many episodes are in `npz_episodes`.
 
-use crate::data::Columns;
 use crate::data::formats::npy::{Header, Problem};
 use crate::data::formats::{Entry, FREE_BYTES, LARGEST_EXPANSION};
 use crate::data::log::{Format, Log};
+use crate::data::{Columns, ReadOptions};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
 /// Names under which an array is known, the best first.
-const OBSERVATIONS: &[&str] = &["observations", "obs", "observation", "states"];
-const ACTIONS: &[&str] = &["actions", "acts", "action"];
-const REWARDS: &[&str] = &["rewards", "rews", "reward"];
+pub(super) const OBSERVATIONS: &[&str] = &["observations", "obs", "observation", "states"];
+pub(super) const ACTIONS: &[&str] = &["actions", "acts", "action"];
+pub(super) const REWARDS: &[&str] = &["rewards", "rews", "reward"];
 const NEXT: &[&str] = &["next_observations", "next_obs", "next_observation", "next_states"];
-const TERMINALS: &[&str] = &["terminals", "terminal", "terminations", "terminated"];
-const DONES: &[&str] = &["dones", "done"];
-const TIMEOUTS: &[&str] = &["timeouts", "timeout", "truncations", "truncated"];
+pub(super) const TERMINALS: &[&str] = &["terminals", "terminal", "terminations", "terminated"];
+pub(super) const DONES: &[&str] = &["dones", "done"];
+pub(super) const TIMEOUTS: &[&str] = &["timeouts", "timeout", "truncations", "truncated"];
 const STARTS: &[&str] = &["episode_starts"];
 
 /// The arrays of an NPZ file.
@@ -39,11 +39,22 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<Entry>> {
 
 impl Log {
     /// Reads an NPZ file in one of the known layouts.
-    pub(crate) fn read_npz(path: &Path, keep_not_finite: bool) -> Result<Log> {
+    pub(crate) fn read_npz(path: &Path, options: &ReadOptions) -> Result<Log> {
+        let keep_not_finite = options.keep_not_finite;
         let mut archive = Archive { keep_not_finite, ..Archive::open(path)? };
+        if archive.members.contains_key("indices") {
+            return Log::read_trajectories(archive, options);
+        }
+        if archive.rank(OBSERVATIONS) == Some(3) {
+            return Log::read_stack(archive, options);
+        }
         let (observations, state_rows, state_dim, states) = archive.required(OBSERVATIONS)?;
         let (actions_name, n, action_dim, actions) = archive.required(ACTIONS)?;
-        let (rewards_name, _, reward_width, rewards) = archive.required(REWARDS)?;
+        let without_rewards = options.without_rewards && archive.find(REWARDS).is_none();
+        let (rewards_name, _, reward_width, rewards) = match without_rewards {
+            true => ("rewards", n, 1, vec![0.0; n]),
+            false => archive.required(REWARDS)?,
+        };
         if reward_width != 1 || rewards.len() != n {
             return Err(archive.problem(format!(
                 "`{actions_name}` has {n} rows, `{rewards_name}` has shape [{}, {reward_width}]: expected [{n}]",
@@ -61,8 +72,15 @@ impl Log {
         let mut terminals = archive.flags(TERMINALS, n)?;
         let dones = archive.flags(DONES, n)?;
         let mut timeouts = archive.flags(TIMEOUTS, n)?;
-        let mut columns =
-            Columns { state_dim, action_dim, states, actions, rewards, ..Columns::default() };
+        let mut columns = Columns {
+            state_dim,
+            action_dim,
+            states,
+            actions,
+            rewards,
+            without_rewards,
+            ..Columns::default()
+        };
         let mut notes = Vec::new();
         if one_episode {
             if let (None, None, Some((name, _))) = (&terminals, &timeouts, &dones) {
@@ -121,17 +139,17 @@ impl Log {
 const NO_TERMINALS: &str = "no `terminals`: no transition is taken to end its episode for good";
 
 /// Name, rows, width and numbers of an array.
-type Array = (&'static str, usize, usize, Vec<f32>);
+pub(super) type Array = (&'static str, usize, usize, Vec<f32>);
 
 /// An open file, and how many more bytes its arrays may take.
-struct Archive {
+pub(super) struct Archive {
     path: PathBuf,
     zip: ZipArchive<BufReader<File>>,
     /// Places of the arrays in the archive.
     members: BTreeMap<String, usize>,
     used: BTreeSet<&'static str>,
     bytes_left: u64,
-    keep_not_finite: bool,
+    pub(super) keep_not_finite: bool,
 }
 
 impl Archive {
@@ -160,12 +178,12 @@ impl Archive {
         })
     }
 
-    fn problem(&self, problem: String) -> Error {
+    pub(super) fn problem(&self, problem: String) -> Error {
         Error::file(&self.path, problem)
     }
 
     /// Calls `read` on the header and the numbers of an array, once its size fits what the archive says.
-    fn with<T>(
+    pub(super) fn with<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(&Header, &mut dyn Read) -> std::result::Result<T, Problem>,
@@ -202,14 +220,20 @@ impl Archive {
         Header::read(&mut self.zip.by_index(index).map_err(|e| e.to_string())?)
     }
 
+    /// Number of dimensions of the first of these that is there.
+    fn rank(&mut self, names: &[&'static str]) -> Option<usize> {
+        let name = names.iter().find(|name| self.members.contains_key(**name))?;
+        self.header(name).ok().map(|header| header.shape.len())
+    }
+
     /// The first of these names that is there.
-    fn find(&mut self, names: &[&'static str]) -> Option<&'static str> {
+    pub(super) fn find(&mut self, names: &[&'static str]) -> Option<&'static str> {
         let found = names.iter().find(|name| self.members.contains_key(**name)).copied();
         self.used.extend(found);
         found
     }
 
-    fn optional(&mut self, names: &[&'static str]) -> Result<Option<Array>> {
+    pub(super) fn optional(&mut self, names: &[&'static str]) -> Result<Option<Array>> {
         let Some(name) = self.find(names) else { return Ok(None) };
         let keep = self.keep_not_finite;
         let array = self.with(name, |header, mut reader| {
@@ -219,7 +243,7 @@ impl Archive {
         array.map(Some).map_err(|problem| self.problem(format!("`{name}` {problem}")))
     }
 
-    fn required(&mut self, names: &[&'static str]) -> Result<Array> {
+    pub(super) fn required(&mut self, names: &[&'static str]) -> Result<Array> {
         match self.optional(names)? {
             Some(array) => Ok(array),
             None => {
@@ -246,7 +270,7 @@ impl Archive {
     }
 
     /// Names the arrays that nothing was taken from: one may be what the user meant.
-    fn note_unused(&self, notes: &mut Vec<String>) {
+    pub(super) fn note_unused(&self, notes: &mut Vec<String>) {
         let unused: Vec<_> =
             self.members.keys().filter(|name| !self.used.contains(name.as_str())).collect();
         if !unused.is_empty() {

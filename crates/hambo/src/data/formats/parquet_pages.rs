@@ -15,6 +15,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use std::fs::File;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Snappy's best: three bytes for a repetition of 64.
 const LARGEST_EXPANSION: usize = 22;
@@ -27,10 +28,19 @@ pub(crate) struct Pages {
     snappy: Option<snap::raw::Decoder>,
     /// Whether the dictionary has come that later pages may refer to.
     has_dictionary: bool,
+    /// The next page, where it was looked at: the reader beneath would look for it by other ways than [`CheckedFile`].
+    ahead: Option<Option<Page>>,
+    /// How many more values the pages of this file may declare.
+    values_left: Arc<AtomicU64>,
 }
 
 impl Pages {
-    pub(crate) fn new(file: &Arc<File>, column: &ColumnChunkMetaData, rows: usize) -> Result<Self> {
+    pub(crate) fn new(
+        file: &Arc<File>,
+        column: &ColumnChunkMetaData,
+        rows: usize,
+        values_left: &Arc<AtomicU64>,
+    ) -> Result<Self> {
         let snappy = match column.compression() {
             Compression::UNCOMPRESSED => None,
             Compression::SNAPPY => Some(snap::raw::Decoder::new()),
@@ -49,6 +59,8 @@ impl Pages {
             packed: SerializedPageReader::new(file, &as_it_lies, rows, None)?,
             snappy,
             has_dictionary: false,
+            ahead: None,
+            values_left: values_left.clone(),
         })
     }
 
@@ -73,8 +85,8 @@ impl Pages {
     }
 }
 
-impl PageReader for Pages {
-    fn get_next_page(&mut self) -> Result<Option<Page>> {
+impl Pages {
+    fn unpacked(&mut self) -> Result<Option<Page>> {
         let Some(mut page) = self.packed.get_next_page()? else { return Ok(None) };
         let plain = match &page {
             Page::DataPageV2 { is_compressed: false, .. } => None,
@@ -121,15 +133,41 @@ impl PageReader for Pages {
                 "text encoded as {encoding}: write it plain or with a dictionary"
             )));
         }
+        // A list may have any number of equal values for a few bytes, and rows do not limit them.
+        let left = self.values_left.load(Ordering::Relaxed).checked_sub(page.num_values().into());
+        let left = left.ok_or_else(|| {
+            problem("declares more values than a file of this size can tell: it is damaged, or hardly one differs".into())
+        })?;
+        self.values_left.store(left, Ordering::Relaxed);
         Ok(Some(page))
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        match self.ahead.take() {
+            Some(page) => Ok(page),
+            None => self.unpacked(),
+        }
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
-        self.packed.peek_next_page()
+        if self.ahead.is_none() {
+            self.ahead = Some(self.unpacked()?);
+        }
+        let page = self.ahead.as_ref().and_then(Option::as_ref);
+        Ok(page.map(|page| PageMetadata {
+            num_rows: match page {
+                Page::DataPageV2 { num_rows, .. } => Some(*num_rows as usize),
+                _ => None,
+            },
+            num_levels: Some(page.num_values() as usize),
+            is_dict: page.is_dictionary_page(),
+        }))
     }
 
     fn skip_next_page(&mut self) -> Result<()> {
-        self.packed.skip_next_page()
+        self.get_next_page().map(drop)
     }
 }
 
@@ -141,8 +179,8 @@ impl Iterator for Pages {
     }
 }
 
-/// A file from which only sound heads of pages are read. (Where pages are skipped the reader beneath asks for other places in
-/// this way, too: it does so for lists alone, which are refused before.)
+/// A file from which only sound heads of pages are read. (Where pages are skipped or looked at the reader beneath asks for other
+/// places in this way, too: [`Pages`] never lets it.)
 struct CheckedFile(Arc<File>);
 
 impl Length for CheckedFile {

@@ -1,7 +1,8 @@
 //! Tables, one row a step, into rows of a log.
 
 use crate::data::Columns;
-use crate::data::formats::columns::{ColumnNames, Places, listed};
+use crate::data::ReadOptions;
+use crate::data::formats::columns::{Places, listed};
 use crate::data::log::{Format, Log};
 use std::collections::HashSet;
 
@@ -20,16 +21,18 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table with these columns.
-    pub(crate) fn new(
-        header: Vec<String>,
-        names: &ColumnNames,
-        keep_not_finite: bool,
-    ) -> Result<Self, Problem> {
-        let places = names.find(&header)?;
+    /// An empty table with the columns that `options` name.
+    pub(crate) fn of_options(header: Vec<String>, options: &ReadOptions) -> Result<Self, Problem> {
+        let places = options.columns.find(&header, !options.without_rewards)?;
+        Ok(Table::new(header, places, options.keep_not_finite))
+    }
+
+    /// An empty table with columns at these places.
+    pub(crate) fn new(header: Vec<String>, places: Places, keep_not_finite: bool) -> Self {
         let (state_dim, action_dim) = (places.state.len(), places.action.len());
-        let columns = Columns { state_dim, action_dim, ..Columns::default() };
-        Ok(Table { header, places, columns, episode: None, over: HashSet::new(), keep_not_finite })
+        let without_rewards = places.reward.is_none();
+        let columns = Columns { state_dim, action_dim, without_rewards, ..Columns::default() };
+        Table { header, places, columns, episode: None, over: HashSet::new(), keep_not_finite }
     }
 
     /// Appends a row: `number` gives the value in a column, `line` names the row to the user, `episode` is the text
@@ -73,7 +76,7 @@ impl Table {
                 values.push(finite(place)?);
             }
         }
-        rows.rewards.push(finite(&places.reward)?);
+        rows.rewards.push(places.reward.as_ref().map_or(Ok(0.0), finite)?);
         let (terminal, timeout) = (flag(places.terminal)?, flag(places.timeout)?);
         if let (Some(place), Some(now)) = (places.episode, episode)
             && self.episode.as_deref() != Some(now)
@@ -100,16 +103,39 @@ impl Table {
         Ok(())
     }
 
+    /// Whether it has these columns in this order.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn has_columns(&self, header: &[String], places: &Places) -> bool {
+        self.header == header && self.places == *places
+    }
+
+    /// Numbers of rows and of episodes, as the column of their numbers tells them.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        [self.columns.rewards.len(), self.over.len() + usize::from(self.episode.is_some())]
+    }
+
+    /// The rows as they came.
+    pub(crate) fn into_rows(self) -> Columns {
+        self.columns
+    }
+
+    /// The name of the column of terminal flags, if each episode's last row has one.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn always_terminal(&self) -> Option<&str> {
+        let name = self.places.terminal.map(|place| self.header[place].as_str())?;
+        let terminals = self.columns.terminals.iter().filter(|&&t| t).count();
+        let [_, episodes] = self.counts();
+        let cut = self.columns.timeouts.iter().any(|&t| t);
+        (!cut && terminals >= episodes && episodes > 0).then_some(name)
+    }
+
     /// All rows as a log.
     pub(crate) fn finish(self, format: Format) -> Log {
         let Table { header, places, mut columns, .. } = self;
         let mut notes = Vec::new();
-        let used: HashSet<usize> = places.all().into_iter().map(|(place, _)| place).collect();
-        let unused: Vec<String> =
-            (0..header.len()).filter(|i| !used.contains(i)).map(|i| header[i].clone()).collect();
-        if !unused.is_empty() {
-            notes.push(format!("columns not used: {}", listed(&unused)));
-        }
+        let used: Vec<usize> = places.all().into_iter().map(|(place, _)| place).collect();
+        note_unused(&header, &used, &mut notes);
         if places.terminal.is_none() {
             notes.push(
                 "no terminal column: no transition is taken to end its episode for good".into(),
@@ -119,5 +145,14 @@ impl Table {
             columns.timeouts.clear(); // unknown, which is not the same as none
         }
         Log::of_rows(format, columns, notes)
+    }
+}
+
+/// Names the columns that nothing was taken from: one may be what the user meant.
+pub(crate) fn note_unused(header: &[String], used: &[usize], notes: &mut Vec<String>) {
+    let unused: Vec<String> =
+        (0..header.len()).filter(|i| !used.contains(i)).map(|i| header[i].clone()).collect();
+    if !unused.is_empty() {
+        notes.push(format!("columns not used: {}", listed(&unused)));
     }
 }

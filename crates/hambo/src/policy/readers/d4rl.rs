@@ -26,6 +26,10 @@ const LOG_STD: [&str; 2] =
 pub(in crate::policy) fn read(spec: &str, path: &Path) -> Result<Policy> {
     let file = Source::open(path)?;
     if !file.has(LAST[0])? {
+        if file.names().iter().any(|name| name.starts_with("model_weights/")) {
+            let problem = "a Keras model: export it to ONNX with `python -m tf2onnx.convert --keras FILE --output policy.onnx`";
+            return Err(Error::file(path, problem));
+        }
         let problem = "an HDF5 file without a policy: expected D4RL's `metadata/policy`, as in hopper_medium-v2";
         return Err(Error::file(path, problem));
     }

@@ -74,6 +74,9 @@ fn agent(
     is_missing: bool,
 ) -> std::result::Result<Mlp, Problem> {
     let mut archive = Archive::open(bytes)?;
+    if archive.has("model.weights.h5") {
+        return Err("a Keras model: export it to ONNX with tf2onnx, or model.export(\"policy.onnx\", format=\"onnx\")".into());
+    }
     if !archive.has("data") || !archive.has("policy.pth") {
         return Err("a zip archive, but not an agent of Stable-Baselines3: it needs `data` and `policy.pth`"
             .to_owned());

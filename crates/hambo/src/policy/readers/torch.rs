@@ -12,6 +12,9 @@ pub(super) struct Tensor {
     pub values: Vec<f32>,
 }
 
+/// Dictionaries within dictionaries, and values looked at, at the most.
+const DEEPEST: usize = 4;
+const MOST_VALUES: usize = 1 << 16;
 /// The number at the start of a plain file.
 const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
@@ -20,6 +23,69 @@ pub(super) fn read(
     bytes: &[u8],
     wanted: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<String, Option<Tensor>>, Problem> {
+    open(bytes, |pickle, storage| tensors(pickle, &wanted, storage))
+}
+
+/// All tensors of a file in their order, in dictionaries within dictionaries, too, by the keys to each of them; of a tuple of
+/// dictionaries those of the first, which is the actor's where people save so.
+pub(super) fn read_all(bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Problem> {
+    open(bytes, |pickle, storage| {
+        let first = pickle.root().elements().and_then(|elements| elements.into_iter().next());
+        let all = leaves(first.unwrap_or_else(|| pickle.root()))?;
+        let read = |(name, value): (String, View<'_, '_>)| {
+            let tensor = tensor(value, storage).map_err(|e| format!("`{name}`: {e}"))?;
+            Ok((name, tensor))
+        };
+        all.into_iter().map(read).collect()
+    })
+}
+
+/// Whether a pickle is a plain file of torch.save.
+pub(super) fn is_legacy(bytes: &[u8]) -> bool {
+    Pickle::read(bytes).is_ok_and(|(magic, _)| magic.root().bytes() == Some(&LEGACY_MAGIC))
+}
+
+/// The tensors in a dictionary and those within it, but for what an optimizer keeps.
+fn leaves<'p, 'a>(root: View<'p, 'a>) -> Result<Vec<(String, View<'p, 'a>)>, Problem> {
+    let (mut found, mut visited) = (Vec::new(), 0);
+    let mut open = vec![(String::new(), root, 0)];
+    while let Some((path, value, depth)) = open.pop() {
+        visited += 1;
+        if visited > MOST_VALUES {
+            return Err("it has far more in it than a policy".to_owned());
+        }
+        if tensor_arguments(value).is_some() {
+            found.push((path, value));
+            continue;
+        }
+        let items = value.items().filter(|_| depth < DEEPEST).unwrap_or_default();
+        // The last one opened is the next one looked at.
+        for (key, value) in items.into_iter().rev() {
+            match key.text() {
+                Some(key) if key.contains("optim") => {}
+                Some(key) if path.is_empty() => open.push((key.to_owned(), value, depth + 1)),
+                Some(key) => open.push((format!("{path}.{key}"), value, depth + 1)),
+                None => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+type Storages<'s> = dyn FnMut(&str) -> Result<Vec<u8>, Problem> + 's;
+
+/// Calls `work` with the pickle of a file and what gives the numbers of its storages.
+fn open<T>(
+    bytes: &[u8],
+    work: impl FnOnce(&Pickle<'_>, &mut Storages<'_>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    // Tensors may share a storage, but thousands that share a large one would fill the memory.
+    let mut bytes_left = bytes.len().saturating_mul(16);
+    let mut limited = |bytes: Vec<u8>| {
+        bytes_left =
+            bytes_left.checked_sub(bytes.len()).ok_or("its tensors are larger than the file")?;
+        Ok(bytes)
+    };
     if bytes.starts_with(b"PK") {
         let mut archive = Archive::open(bytes)?;
         let index = archive.name_ending("/data.pkl").ok_or("it does not contain data.pkl")?;
@@ -30,17 +96,17 @@ pub(super) fn read(
         }
         let pickle = archive.read(&index)?;
         let (pickle, _) = Pickle::read(&pickle)?;
-        tensors(&pickle, wanted, bytes.len(), |key| archive.read(&format!("{folder}data/{key}")))
+        work(&pickle, &mut |key| limited(archive.read(&format!("{folder}data/{key}"))?))
     } else {
-        legacy(bytes, wanted)
+        legacy(bytes, |pickle, storage| work(pickle, &mut |key| limited(storage(key)?)))
     }
 }
 
 /// Magic number, protocol, system, the dictionary, the keys of its storages, then each storage's length and bytes.
-fn legacy(
+fn legacy<T>(
     bytes: &[u8],
-    wanted: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Option<Tensor>>, Problem> {
+    work: impl FnOnce(&Pickle<'_>, &mut Storages<'_>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
     let (magic, mut at) = Pickle::read(bytes)?;
     if magic.root().bytes() != Some(&LEGACY_MAGIC) {
         return Err("not written by torch.save".to_owned());
@@ -67,15 +133,14 @@ fn legacy(
         at += 8 + data.len();
         storages.insert(key, data);
     }
-    tensors(&pickle, wanted, bytes.len(), |key| {
+    work(&pickle, &mut |key| {
         storages.get(key).map(|s| s.to_vec()).ok_or_else(|| format!("storage {key:?} is missing"))
     })
 }
 
 /// Bytes per number of every storage that the dictionary's tensors use.
 fn storage_widths<'a>(pickle: &Pickle<'a>) -> HashMap<&'a str, usize> {
-    let items = pickle.root().items().unwrap_or_default();
-    let storages = items.into_iter().filter_map(|(_, value)| {
+    let storages = pickle.values().filter_map(|value| {
         let [storage] = tensor_arguments(value)?.first()?;
         Storage::of(storage)
     });
@@ -85,22 +150,13 @@ fn storage_widths<'a>(pickle: &Pickle<'a>) -> HashMap<&'a str, usize> {
 fn tensors(
     pickle: &Pickle<'_>,
     wanted: impl Fn(&str) -> bool,
-    file_size: usize,
-    mut storage: impl FnMut(&str) -> Result<Vec<u8>, Problem>,
+    storage: &mut Storages<'_>,
 ) -> Result<BTreeMap<String, Option<Tensor>>, Problem> {
-    // Tensors may share a storage, but thousands that share a large one would fill the memory.
-    let mut bytes_left = file_size.saturating_mul(16);
-    let mut storage = |key: &str| {
-        let bytes = storage(key)?;
-        bytes_left =
-            bytes_left.checked_sub(bytes.len()).ok_or("its tensors are larger than the file")?;
-        Ok(bytes)
-    };
     let mut found = BTreeMap::new();
     for (key, value) in pickle.root().items().ok_or("not a dictionary of tensors")? {
         let name = key.text().ok_or("the name of a tensor is not text")?;
         let tensor = match wanted(name) {
-            true => Some(tensor(value, &mut storage).map_err(|e| format!("`{name}`: {e}"))?),
+            true => Some(tensor(value, storage).map_err(|e| format!("`{name}`: {e}"))?),
             false => None,
         };
         found.insert(name.to_owned(), tensor);
@@ -121,10 +177,7 @@ fn tensor_arguments<'p, 'a>(value: View<'p, 'a>) -> Option<View<'p, 'a>> {
     }
 }
 
-fn tensor(
-    value: View<'_, '_>,
-    storage: &mut impl FnMut(&str) -> Result<Vec<u8>, Problem>,
-) -> Result<Tensor, Problem> {
+fn tensor(value: View<'_, '_>, storage: &mut Storages<'_>) -> Result<Tensor, Problem> {
     let parts = || {
         let [view, offset, shape, strides] = tensor_arguments(value)?.first()?;
         Some((Storage::of(view)?, offset.size()?, shape.sizes()?, strides.sizes()?))
@@ -207,7 +260,7 @@ impl Element {
 }
 
 /// A half-precision number of IEEE 754.
-fn half(bits: u16) -> f32 {
+pub(super) fn half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
     sign * match exponent {

@@ -2,6 +2,7 @@
 
 use crate::policy::readers::Problem;
 use crate::policy::readers::onnx::protobuf::{Value, fields};
+use crate::policy::readers::torch::half;
 use std::collections::HashMap;
 
 /// Numbers with a shape.
@@ -77,23 +78,56 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
+    /// Keeps the output of that name alone, if one is named.
+    pub fn choose(&mut self, output: Option<&str>) -> Result<(), Problem> {
+        let Some(output) = output else { return Ok(()) };
+        let names: Vec<&str> = self.outputs.iter().map(|o| o.name).collect();
+        if !names.contains(&output) {
+            return Err(format!("no output `{output}`: it has {}", names.join(", ")));
+        }
+        self.outputs.retain(|port| port.name == output);
+        Ok(())
+    }
+
     /// The name of the output that is the action.
     pub fn action_output(&self) -> Result<&'a str, Problem> {
         let names: Vec<&str> = self.outputs.iter().map(|o| o.name).collect();
+        let known = || ACTIONS.iter().find_map(|known| names.iter().find(|name| *name == known));
         let action = match names[..] {
             [one] => Some(one),
-            _ => names
-                .iter()
-                .copied()
-                .find(|name| ["action", "actions", "mean", "mu"].contains(name)),
+            _ => known().copied(),
         };
         action.ok_or_else(|| {
             format!(
-                "it has the outputs {names:?}: expected one output, or one that is called `action`, `actions`, `mean` or `mu`"
+                "it has the outputs {}: expected one output, or one that is called `action`, `actions`, `mean` or `mu`; say \
+                 which it is with --output NAME",
+                names.join(", ")
             )
         })
     }
+
+    /// The operator by which it remembers, if it does.
+    pub fn recurrent(&self) -> Option<&'a str> {
+        let nodes = self.nodes.iter().map(|node| node.operator);
+        nodes.into_iter().find(|operator| ["LSTM", "GRU", "RNN", "Loop", "Scan"].contains(operator))
+    }
 }
+
+/// Names of outputs that are actions where there are several outputs, the best first: what is sampled comes after its mean.
+const ACTIONS: [&str; 12] = [
+    "deterministic_continuous_actions",
+    "action",
+    "actions",
+    "mean",
+    "mu",
+    "action_mean",
+    "mean_actions",
+    "policy_output",
+    "continuous_actions",
+    "policy",
+    "pi",
+    "act",
+];
 
 impl Node<'_> {
     /// An attribute that is a whole number.
@@ -167,6 +201,8 @@ fn attribute(message: Value<'_>) -> Result<(&str, Attribute), Problem> {
 /// Codes of number types.
 pub(super) const FLOAT: i64 = 1;
 pub(super) const DOUBLE: i64 = 11;
+pub(super) const FLOAT16: i64 = 10;
+const BFLOAT16: i64 = 16;
 const INT32: i64 = 6;
 const INT64: i64 = 7;
 const BOOL: i64 = 9;
@@ -202,11 +238,23 @@ fn tensor(message: Value<'_>) -> Result<(&str, Tensor), Problem> {
             values.extend(raw.as_chunks().0.iter().map(|b| f64::from(i32::from_le_bytes(*b))))
         }
         (BOOL, Some(raw)) => values.extend(raw.iter().map(|b| f64::from(*b))),
+        (FLOAT16 | BFLOAT16, raw) => {
+            // Without raw bytes the bits are in a list of integers.
+            let bits: Vec<u16> = match raw {
+                Some(raw) => raw.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect(),
+                None => integers.iter().map(|&i| i as u16).collect(),
+            };
+            let number = |bits: u16| match kind {
+                FLOAT16 => half(bits),
+                _ => f32::from_bits(u32::from(bits) << 16),
+            };
+            values.extend(bits.into_iter().map(|bits| f64::from(number(bits))));
+        }
         (FLOAT | DOUBLE, None) => {}
         (INT32 | INT64 | BOOL, None) => values.extend(integers.iter().map(|&i| i as f64)),
         _ => {
             return Err(format!(
-                "the tensor `{name}` has type {kind}: supported are float, double, int and bool"
+                "the tensor `{name}` has type {kind}: supported are float, double, float16, int and bool"
             ));
         }
     }

@@ -31,8 +31,20 @@ enum Stop {
 }
 
 /// Reads the graph in the file at `path` with these bytes.
-pub(in crate::policy) fn read(spec: &str, path: &Path, bytes: &[u8]) -> Result<Policy> {
-    let graph = Graph::read(bytes).map_err(|e| Error::file(path, e))?;
+pub(in crate::policy) fn read(
+    spec: &str,
+    path: &Path,
+    bytes: &[u8],
+    output: Option<&str>,
+) -> Result<Policy> {
+    let mut graph = Graph::read(bytes).map_err(|e| Error::file(path, e))?;
+    graph.choose(output).map_err(|e| Error::file(path, e))?;
+    if let Some(operator) = graph.recurrent() {
+        let problem = format!(
+            "a recurrent policy ({operator}): it remembers what it saw, which rollouts here cannot; not supported"
+        );
+        return Err(Error::file(path, problem));
+    }
     let network =
         walk::walk(&graph, bytes.len()).and_then(|(layers, output)| plain::network(layers, output));
     match network {

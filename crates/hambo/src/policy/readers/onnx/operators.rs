@@ -3,7 +3,7 @@
 use crate::policy::readers::onnx::Stop;
 use crate::policy::readers::onnx::affine::Affine;
 use crate::policy::readers::onnx::constant::{self, axis, whole};
-use crate::policy::readers::onnx::graph::{Attribute, DOUBLE, FLOAT, Node, Tensor};
+use crate::policy::readers::onnx::graph::{Attribute, DOUBLE, FLOAT, FLOAT16, Node, Tensor};
 use crate::policy::readers::onnx::layers::{Kind, Layers, Row, Value};
 use std::rc::Rc;
 
@@ -53,7 +53,7 @@ impl Layers {
         match node.operator {
             "Identity" | "Dropout" => one(Value::Row(row.clone())),
             "Cast" => match node.attributes.get("to") {
-                Some(Attribute::Integer(FLOAT | DOUBLE)) => one(Value::Row(row.clone())),
+                Some(Attribute::Integer(FLOAT | DOUBLE | FLOAT16)) => one(Value::Row(row.clone())),
                 to => not_plain(node, &format!(" to type {to:?}")),
             },
             "Neg" => one(made(

@@ -18,7 +18,8 @@ pub(super) fn walk(graph: &Graph<'_>, bytes: usize) -> Result<(Layers, Row), Sto
     let [input] = inputs[..] else {
         let names: Vec<&str> = inputs.iter().map(|i| i.name).collect();
         return Err(Stop::Damaged(format!(
-            "`{output}` depends on {} inputs ({}): expected one, the observation",
+            "`{output}` depends on {} inputs ({}): expected one, the observation; a recurrent policy, which takes what it \
+             remembers, is not supported",
             names.len(),
             names.join(", ")
         )));

@@ -28,6 +28,11 @@ impl<'a> Pickle<'a> {
         Ok((Pickle { nodes, root }, length))
     }
 
+    /// All values, whatever they are part of.
+    pub fn values(&self) -> impl Iterator<Item = View<'_, 'a>> {
+        (0..self.nodes.len()).map(|id| View { pickle: self, id })
+    }
+
     /// The outermost value.
     pub fn root(&self) -> View<'_, 'a> {
         View { pickle: self, id: self.root }
