@@ -2,6 +2,7 @@
 
 mod action_noise;
 mod action_std;
+mod actor;
 mod builtin;
 mod coverage;
 mod describe;
@@ -9,6 +10,7 @@ mod function;
 mod layers;
 mod mlp;
 mod normalizer;
+mod onnx;
 mod readers;
 
 pub use action_noise::ActionNoise;
