@@ -11,6 +11,7 @@ mod disk;
 mod evaluate;
 mod fails_closed;
 mod gp;
+mod learn;
 mod odd_logs;
 mod policies;
 mod report;

@@ -18,7 +18,7 @@ mod tests;
 pub use config::{Against, LearnConfig};
 pub use curve::{Checkpoint, CurvePoint, csv};
 
-use crate::confidence::confidence_set;
+use crate::confidence::{Beta, ConfidenceSet, confidence_set};
 use crate::data::Transitions;
 use crate::evaluate::{Budget, Problem};
 use crate::run::Run;
@@ -47,9 +47,7 @@ pub fn learn(
     let of_adversary = stream.child("adversary");
     device.run(|| match config.adversary {
         Against::Ca => {
-            let delta = Budget::new(asked.delta)?.model();
-            let (set, _) = confidence_set(device, model, data, asked.beta, delta)?;
-            let opponent = Shifts::new(device, model, set, config, of_adversary)?;
+            let opponent = Shifts::new(device, model, set(problem)?, config, of_adversary)?;
             Learner::new(problem, config, opponent, scale, stream)?.learn(run, keep)
         }
         Against::Da1 => {
@@ -57,6 +55,19 @@ pub fn learn(
             Learner::new(problem, config, opponent, scale, stream)?.learn(run, keep)
         }
     })
+}
+
+/// The set that the policy is learned in.
+fn set(problem: &Problem<'_>) -> Result<ConfidenceSet> {
+    let Problem { device, data, model, config, .. } = *problem;
+    match config.beta {
+        Beta::Fixed(beta) => ConfidenceSet::new(model, beta),
+        Beta::Trajectory => ConfidenceSet::new(model, 1.0),
+        rule => {
+            let delta = Budget::new(config.delta)?.model();
+            Ok(confidence_set(device, model, data, rule, delta)?.0)
+        }
+    }
 }
 
 /// An error that says what to do if nothing can be learned from these logs for this task.

@@ -190,3 +190,95 @@ fn bytes(to: &mut Vec<u8>, field: u64, value: &[u8]) {
     varint(to, value.len() as u64);
     to.extend_from_slice(value);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+    use crate::policy::action_std::ActionStd;
+    use crate::policy::layers::{Linear, Output};
+    use crate::policy::mlp::Mlp;
+    use crate::policy::normalizer::Normalizer;
+    use hambo_engine::backend::{Activation, Device, Shape};
+    use hambo_engine::nn::Ensemble;
+    use hambo_engine::rng::Stream;
+
+    fn layer(inputs: usize, outputs: usize, seed: u64) -> Linear {
+        let mut generator = Stream::new(seed).generator();
+        let mut draw = |n: usize| (0..n).map(|_| generator.normal() as f32).collect::<Vec<f32>>();
+        Linear { inputs, outputs, weight: draw(inputs * outputs), bias: draw(outputs) }
+    }
+
+    fn network(hidden: Activation, normalizer: Option<Normalizer>, output: Output) -> Policy {
+        let layers = [layer(3, 7, 1), layer(7, 5, 2), layer(5, 2, 3)];
+        let bounds = [vec![-1.0, -3.0], vec![1.0, 0.5]];
+        Policy::network("own", Mlp::new(&layers, hidden, normalizer, output, bounds).unwrap())
+    }
+
+    /// The largest difference between what a policy does and what its graph does, read back.
+    fn difference(policy: &Policy) -> f32 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.onnx");
+        policy.save_onnx(&path).unwrap();
+        let back = Policy::read(path.to_str().unwrap()).unwrap();
+        assert_eq!((back.state_dim(), back.action_dim()), (3, 2));
+        let device = Device::cpu(Some(1)).unwrap();
+        let states = device.adopt(layer(3, 40, 9).weight);
+        let mut actions = [device.zeros(80), device.zeros(80)];
+        policy.act(&device, &states, &mut actions[0]);
+        back.act(&device, &states, &mut actions[1]);
+        let [own, read] = actions.map(|a| device.download(&a).unwrap());
+        own.iter().zip(&read).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_as_the_same_policy() {
+        let squashed = Output::Tanh { limit: f32::INFINITY };
+        let normalizer = || {
+            let (mean, var) = (vec![0.5, -2.0, 10.0], vec![4.0, 0.25, 1.0]);
+            Some(Normalizer { mean, var, clip: 5.0, epsilon: 1e-8 })
+        };
+        let unlimited = normalizer().map(|n| Normalizer { clip: f64::INFINITY, ..n });
+        for (hidden, normalizer, output) in [
+            (Activation::Relu, None, squashed),
+            (Activation::Tanh, None, Output::Clip),
+            (Activation::Relu, normalizer(), squashed),
+            (Activation::Tanh, unlimited, Output::Clip),
+            (Activation::Relu, None, Output::Tanh { limit: 1.5 }),
+        ] {
+            let error = difference(&network(hidden, normalizer, output));
+            assert!(error < 2e-6, "{hidden:?}, {output:?}: {error}");
+        }
+        let controller = Policy::read("builtin:swing-up").unwrap();
+        let error = controller.save_onnx(std::path::Path::new("no.onnx")).unwrap_err().to_string();
+        assert!(error.contains("only networks can be saved"), "{error}");
+    }
+
+    /// Both heads of an actor: it acts by tanh μ, and samples around it.
+    #[test]
+    fn an_actor_is_a_policy_with_a_distribution() {
+        let device = Device::cpu(Some(1)).unwrap();
+        let shape = Shape::new(1, vec![3, 7, 4], Activation::Relu).unwrap();
+        let actor = Ensemble::random(&device, shape.clone(), Stream::new(4));
+        let bounds = [vec![-1.0, -3.0], vec![1.0, 0.5]];
+        let policy = Policy::gaussian("actor", &device, &actor, bounds.clone()).unwrap();
+        assert!(policy.has_distribution() && difference(&policy) < 2e-6);
+        let [first, last] = &Linear::unpack(&shape, &device.download(&actor.params).unwrap())[..]
+        else {
+            panic!()
+        };
+        let [mean, log_std] = [0, 1].map(|half| Linear {
+            inputs: 7,
+            outputs: 2,
+            weight: last.weight[half * 14..][..14].to_vec(),
+            bias: last.bias[half * 2..][..2].to_vec(),
+        });
+        let layers = [first.clone(), mean];
+        let output = Output::Tanh { limit: f32::INFINITY };
+        let mlp = Mlp::new(&layers, Activation::Relu, None, output, bounds).unwrap();
+        let by_hand =
+            Policy::network("hand", mlp.with_action_std(ActionStd::Logs(log_std)).unwrap());
+        let (states, actions) = ([0.3, -1.0, 2.0], [0.2, -1.0]);
+        let density = |p: &Policy| p.log_densities(&device, &states, &actions).unwrap();
+        assert_eq!(density(&policy), density(&by_hand));
+    }
+}
