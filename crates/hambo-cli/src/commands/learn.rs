@@ -6,7 +6,7 @@ use crate::args::{Evaluate, Learn};
 use crate::found::{Found, Told};
 use crate::output::{keep, number, show, table};
 use hambo::confidence::Evidence;
-use hambo::evaluate::{Evaluator, Ranked};
+use hambo::evaluate::Ranked;
 use hambo::learn::{Checkpoint, CurvePoint, LearnConfig, candidates, check, csv, learn};
 use hambo::report::{html, markdown};
 use hambo::{Answer, Error, Policy, Result};
@@ -73,10 +73,11 @@ fn learned(arguments: &Learn) -> Result<Found<Learned>> {
         ("learn.steps", format!("{:?}", arguments.steps)),
         ("learn.config", learn_settings(arguments)?.to_string()),
     ];
+    learn_config(arguments, LearnConfig::default())?; // what is wrong with it is said before minutes of work
     let (prepared, inputs) = Prepared::for_work(&arguments.evaluate, true, None, &asked)?;
     check(&inputs.1.task, &inputs.0.transitions).map_err(|e| inputs.0.name_file(e))?;
     let evaluator = prepared.evaluator(inputs)?;
-    let config = learn_config(arguments, &evaluator)?;
+    let config = learn_config(arguments, LearnConfig::for_device(evaluator.device()))?;
     let out = arguments.evaluate.out.as_deref().unwrap_or(Path::new("."));
     let write = &mut |checkpoints: &[Checkpoint]| write_checkpoints(out, checkpoints);
     let checkpoints = learn(&evaluator.problem(), &config, evaluator.run(), write)?;
@@ -101,9 +102,9 @@ fn learn_settings(arguments: &Learn) -> Result<Value> {
     serde_json::from_slice(&bytes).map_err(not_json)
 }
 
-/// The defaults of the device, what the file says, and what the flags say.
-fn learn_config(arguments: &Learn, evaluator: &Evaluator<'_>) -> Result<LearnConfig> {
-    let mut settings = json!(LearnConfig::for_device(evaluator.device()));
+/// The defaults, what the file says, and what the flags say.
+fn learn_config(arguments: &Learn, defaults: LearnConfig) -> Result<LearnConfig> {
+    let mut settings = json!(defaults);
     let given = learn_settings(arguments)?;
     let problem = |e: String| match &arguments.learn_config {
         Some(path) => Error::file(path, e),
