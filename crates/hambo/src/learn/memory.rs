@@ -88,13 +88,13 @@ impl<A: Number + Element> Memory<A> {
         let is = |place: usize, status: Status| statuses[place] == status as u32;
         let mut continues = vec![0.0; n * (self.steps + 1)];
         let mut transitions = Vec::with_capacity(n * self.steps);
-        for step in 0..n * self.steps {
+        for (step, continues) in continues[..n * self.steps].iter_mut().enumerate() {
             if !is(step, Status::Running) || is(step + n, Status::Diverged) {
                 continue;
             }
             // The next row is a place to go on from unless nothing is known of what follows it.
             let goes_on = is(step + n, Status::Running) && !is(step + 2 * n, Status::Diverged);
-            continues[step] = f32::from(u8::from(goes_on));
+            *continues = f32::from(u8::from(goes_on));
             let row = (first + step) as u32;
             transitions.push([row, if goes_on { row + n as u32 } else { row }]);
         }
