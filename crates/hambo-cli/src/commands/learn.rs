@@ -74,7 +74,8 @@ fn learned(arguments: &Learn) -> Result<Found<Learned>> {
         ("learn.config", learn_settings(arguments)?.to_string()),
     ];
     learn_config(arguments, LearnConfig::default())?; // what is wrong with it is said before minutes of work
-    let (prepared, inputs) = Prepared::for_work(&arguments.evaluate, true, None, &asked)?;
+    let (mut prepared, inputs) = Prepared::for_work(&arguments.evaluate, true, None, &asked)?;
+    prepared.config.learned_from_logs = true;
     check(&inputs.1.task, &inputs.0.transitions).map_err(|e| inputs.0.name_file(e))?;
     let evaluator = prepared.evaluator(inputs)?;
     let config = learn_config(arguments, LearnConfig::for_device(evaluator.device()))?;

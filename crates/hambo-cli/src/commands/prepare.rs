@@ -207,6 +207,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
         beta: Beta::parse(&arguments.beta, arguments.gp.norm_bound)?,
         search: search_config(arguments)?,
         accept_extrapolation: arguments.accept.is_some(),
+        learned_from_logs: false,
         allow_constant: arguments.allow_constant,
         explain,
         theory: TheoryInputs {

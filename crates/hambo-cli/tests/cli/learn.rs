@@ -35,6 +35,9 @@ fn a_policy_is_learned_bounded_and_judged() {
         assert!(bounds.iter().any(|b| b["lower_bound"].as_f64() == Some(taken)), "{bounds:?}");
         assert_eq!(found["delta_each"].as_f64().unwrap(), 0.025, "δ is shared by both");
         assert!(found["truth"]["value"].is_f64() && found["evidence"].is_string(), "{found}");
+        assert_ne!(found["evidence"], "supported", "the policy has seen every episode");
+        let warnings = found["warnings"].to_string();
+        assert!(warnings.contains("the policy was learned from these logs"), "{warnings}");
         for file in ["result.json", "report.html", "summary.md", "curve.csv", "policy.onnx"] {
             assert!(place.path(adversary).join(file).exists(), "{file}");
         }
