@@ -13,8 +13,8 @@ Examples:
   hambo learn --data pend.hdf5 --env pendulum --adversary ca --out learned
 
   # Does the bound of what was learned reach -250? Exit code 0 if so, 1 if not:
-  hambo learn --data pend.hdf5 --env pendulum --adversary ca --threshold -250 \
-        --out learned
+  hambo learn --data pend.hdf5 --env pendulum --adversary ca --threshold -250 \\
+        --accept extrapolation --out learned
 
   # The same model for the other adversary, and the truth beside the bound:
   hambo learn --data pend.hdf5 --env pendulum --adversary da1 --fitted learned \\
@@ -24,7 +24,8 @@ Examples:
   hambo learn --data log.npz --task cart.toml --horizon 100 --adversary ca \\
         --out learned
 
-  # What was learned is a policy like any other:
+  # What was learned is a policy like any other; only logs that it was not
+  # learned from can support its bound:
   hambo evaluate --data fresh.hdf5 --env pendulum --horizon 200 \\
         --policy learned/policy.safetensors
 
