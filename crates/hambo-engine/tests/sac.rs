@@ -39,6 +39,7 @@ fn updates_work_like_pytorch() {
         hidden: numbers(&all["hidden"]).iter().map(|&w| w as usize).collect(),
         batch: all["rows"].as_u64().unwrap() as usize,
         learning_rate: number("learning_rate"),
+        actor_rate: None,
         temperature_rate: number("temperature_rate"),
         temperature: number("temperature"),
         target_entropy: None,
@@ -225,4 +226,29 @@ fn the_deterministic_actor_is_tanh_of_the_mean() {
         .map(f64::from)
         .collect();
     all_close("η", &device.download(&means).unwrap(), &expected, 1e-6);
+}
+
+/// Adam's first step is as long as its learning rate, in every parameter that has a gradient.
+#[test]
+fn the_actor_may_have_a_learning_rate_of_its_own() {
+    let device = Device::cpu(Some(1)).unwrap();
+    let widths = Widths { observation: 3, context: 0, action: 2 };
+    let settings = SacUpdate {
+        hidden: vec![7, 5],
+        batch: 4,
+        learning_rate: 0.01,
+        actor_rate: Some(0.001),
+        ..Default::default()
+    };
+    let mut sac = Sac::new(&device, widths, &settings, Stream::new(1)).unwrap();
+    sac.batch.rewards = device.upload(&[1.0; 4]);
+    let params =
+        |sac: &Sac| [&sac.actor, &sac.critics].map(|e| device.download(&e.params).unwrap());
+    let before = params(&sac);
+    sac.update(&device);
+    let after = params(&sac);
+    for (i, rate) in [0.001, 0.01].into_iter().enumerate() {
+        let moved = before[i].iter().zip(&after[i]).map(|(a, b)| (a - b).abs());
+        close("step", moved.fold(0.0, f32::max).into(), rate, 1e-3);
+    }
 }

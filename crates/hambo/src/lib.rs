@@ -30,6 +30,7 @@ pub mod rollout;
 pub mod adversary;
 pub mod explain;
 pub mod evaluate;
+pub mod learn;
 pub mod report;
 #[cfg(test)]
 mod testing;

@@ -5,6 +5,7 @@
 mod demo;
 mod evaluate;
 mod inspect;
+mod learn;
 mod reproduce;
 mod shared;
 mod simulate;
@@ -13,6 +14,7 @@ mod validate;
 pub use demo::Demo;
 pub use evaluate::{Adversary, Evaluate, Model};
 pub use inspect::Inspect;
+pub use learn::Learn;
 pub use reproduce::{Experiment, Reproduce};
 pub use shared::{Acting, Data, DeviceName, Machine, Normalizer, Scale};
 pub use simulate::{Collect, Return, Train};
@@ -46,6 +48,21 @@ pub enum Command {
     #[command(mut_arg("policy", |policy| policy.help(shared::POLICIES).long_help(shared::with_kinds(shared::POLICIES))))]
     #[command(mut_arg("curves", |curves| curves.hide(true)))]
     Rank(Box<Evaluate>),
+    /// Learn a policy that is good in the worst case, from logged data alone, and bound its return
+    ///
+    /// The policy plays against an adversary inside the model's uncertainty: max over policies, min over adversaries. It ends
+    /// with the bound of `hambo evaluate`. If the run is interrupted, run the same command again to continue it.
+    #[command(after_help = learn::EXAMPLES)]
+    #[command(mut_arg("policy", |policy| policy.required(false).hide(true)))]
+    #[command(mut_arg("stochastic", |arg| arg.hide(true)))]
+    #[command(mut_arg("policy_noise", |arg| arg.hide(true)))]
+    #[command(mut_arg("normalizer", |arg| arg.hide(true)))]
+    #[command(mut_arg("curves", |arg| arg.hide(true)))]
+    #[command(mut_arg("adversary", |search| search.long("search").help(learn::SEARCH).long_help(learn::SEARCH)))]
+    #[command(mut_arg("horizon", |horizon| horizon.required(false).default_value("0").hide_default_value(true).help(learn::HORIZON)))]
+    #[command(mut_arg("method", |method| method.help(learn::METHOD).long_help(learn::METHOD)))]
+    #[command(mut_arg("out", |out| out.required(true).help(learn::OUT).long_help(learn::OUT)))]
+    Learn(Box<Learn>),
     /// Measure a policy's true return in a simulated environment
     #[command(after_help = simulate::RETURN_EXAMPLES)]
     Return(Return),

@@ -4,6 +4,7 @@ mod collect;
 mod demo;
 mod evaluate;
 mod inspect;
+mod learn;
 mod prepare;
 mod rank;
 mod reproduce;
@@ -35,6 +36,10 @@ pub fn run(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Evaluate(arguments) => resume::with_place(evaluate::run(&arguments), &arguments),
         Command::Rank(arguments) => resume::with_place(rank::run(&arguments), &arguments),
+        Command::Learn(arguments) => {
+            let out = arguments.evaluate.out.clone();
+            learn::run(arguments).map_err(|problem| resume::placed(problem, out.as_deref()))
+        }
         Command::Return(arguments) => returns::run(&arguments),
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),

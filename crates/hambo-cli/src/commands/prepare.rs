@@ -45,7 +45,17 @@ impl<'a> Prepared<'a> {
     pub fn new(
         arguments: &'a Evaluate,
         explain: bool,
+        given: Option<given::Inputs>,
+    ) -> Result<(Self, Inputs)> {
+        Prepared::for_work(arguments, explain, given, &[])
+    }
+
+    /// The same for work that more decides about than the flags of an evaluation: `also`, by name.
+    pub fn for_work(
+        arguments: &'a Evaluate,
+        explain: bool,
         mut given: Option<given::Inputs>,
+        also: &[(&str, String)],
     ) -> Result<(Self, Inputs)> {
         let mut config = config(arguments, explain)?;
         config.validate()?;
@@ -100,7 +110,9 @@ impl<'a> Prepared<'a> {
             Some(folder) => {
                 let program = given.as_ref().map(|given| given.program.as_path());
                 let computed = (&device, &logs, program);
-                let identity = identity(arguments, &config, &task, &policies, computed)?;
+                let mut identity = identity(arguments, &config, &task, &policies, computed)?;
+                identity
+                    .extend(also.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
                 Some(Checkpoints::open(&folder.join(UNFINISHED), identity, save_every(arguments)?)?)
             }
             None => None,
@@ -141,11 +153,15 @@ impl<'a> Prepared<'a> {
 
     /// The true returns of all policies, if they are to be simulated.
     pub fn truths(&self) -> Result<Vec<Truth>> {
-        let truth = |policy| {
-            let simulator = self.simulator.as_ref()?;
-            Some(simulator.truth(&self.arguments.machine, policy, &self.config, &self.bars))
+        self.policies.iter().filter_map(|policy| self.truth_of(policy).transpose()).collect()
+    }
+
+    /// The true return of a policy, if it is to be simulated.
+    pub fn truth_of(&self, policy: &Policy) -> Result<Option<Truth>> {
+        let truth = |simulator: &Simulator| {
+            simulator.truth(&self.arguments.machine, policy, &self.config, &self.bars)
         };
-        self.policies.iter().filter_map(truth).collect()
+        self.simulator.as_ref().map(truth).transpose()
     }
 
     /// Whether another program asks.
@@ -194,6 +210,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
         beta: Beta::parse(&arguments.beta, arguments.gp.norm_bound)?,
         search: search_config(arguments)?,
         accept_extrapolation: arguments.accept.is_some(),
+        learned_from_logs: false,
         allow_constant: arguments.allow_constant,
         explain,
         theory: TheoryInputs {
@@ -268,7 +285,7 @@ fn search_config(arguments: &Evaluate) -> Result<SearchConfig> {
 }
 
 /// Settings from a JSON file.
-fn settings<T: DeserializeOwned>(
+pub(super) fn settings<T: DeserializeOwned>(
     path: &Path,
     what: &str,
     validate: fn(&T) -> Result<()>,

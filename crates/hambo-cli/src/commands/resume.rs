@@ -20,7 +20,11 @@ pub(super) fn with_place(outcome: Outcome, arguments: &Evaluate) -> Outcome {
     outcome.map_err(|problem| placed(problem, arguments.out.as_deref()))
 }
 
-fn placed(problem: Box<dyn std::error::Error>, out: Option<&Path>) -> Box<dyn std::error::Error> {
+/// A problem with the place of what was done before it.
+pub(super) fn placed(
+    problem: Box<dyn std::error::Error>,
+    out: Option<&Path>,
+) -> Box<dyn std::error::Error> {
     let kept = out.map(|folder| folder.join(UNFINISHED)).filter(|folder| folder.is_dir());
     match (problem.downcast_ref(), kept) {
         (Some(Error::Device(_)), Some(kept)) => {

@@ -12,6 +12,7 @@ mod evaluate;
 mod fails_closed;
 mod gp;
 mod inputs;
+mod learn;
 mod odd_logs;
 mod policies;
 mod report;

@@ -26,7 +26,7 @@ fn line() -> String {
 }
 
 /// Starts the command and kills it after a while, unless it was faster: whether it was killed.
-fn kill_after(place: &Place, line: &str, seconds: f64) -> bool {
+pub(super) fn kill_after(place: &Place, line: &str, seconds: f64) -> bool {
     let mut child =
         place.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();

@@ -103,7 +103,7 @@ impl<A: Number> ReplayBuffer<A> {
             (contexts, &mut self.contexts, w.context),
             (rewards, &mut self.rewards, 1),
         ];
-        for (from, to, width) in columns {
+        for (from, to, width) in columns.into_iter().filter(|(_, _, width)| *width > 0) {
             device.copy_part(from, 0, to, first * width, rows * width);
         }
         device.copy_part(actions, 0, &mut self.actions, first * w.action, rows * w.action);
@@ -120,7 +120,9 @@ impl<A: Number> ReplayBuffer<A> {
     ) {
         let w = self.widths;
         device.store_at(observations, time, 1, first * w.observation, &mut self.observations);
-        device.store_at(contexts, time, 1, first * w.context, &mut self.contexts);
+        if w.context > 0 {
+            device.store_at(contexts, time, 1, first * w.context, &mut self.contexts);
+        }
         device.store_at(rewards, time, 1, first, &mut self.rewards);
         device.store_at(actions, time, 1, first * w.action, &mut self.actions);
     }

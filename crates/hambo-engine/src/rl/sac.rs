@@ -20,6 +20,9 @@ pub struct SacUpdate {
     pub batch: usize,
     /// Adam's learning rate for actor and critics.
     pub learning_rate: f32,
+    /// That of the actor, where it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor_rate: Option<f32>,
     /// Adam's learning rate for ln α.
     pub temperature_rate: f32,
     /// α at the start.
@@ -38,6 +41,7 @@ impl Default for SacUpdate {
             hidden: vec![256, 256],
             batch: 256,
             learning_rate: 3e-4,
+            actor_rate: None,
             temperature_rate: 3e-4,
             temperature: 1.0,
             target_entropy: None,
@@ -52,6 +56,7 @@ impl SacUpdate {
     pub fn validate(&self) -> Result<()> {
         let positive = [
             ("learning_rate", self.learning_rate),
+            ("actor_rate", self.actor_rate.unwrap_or(self.learning_rate)),
             ("temperature_rate", self.temperature_rate),
             ("temperature", self.temperature),
         ];
@@ -154,7 +159,7 @@ impl Sac {
             actor_gradient: device.zeros(parameters),
             temperature_gradient: device.zeros(1),
             optimizers: Optimizers {
-                actor: optimizer(settings.learning_rate, parameters),
+                actor: optimizer(settings.actor_rate.unwrap_or(settings.learning_rate), parameters),
                 critics: optimizer(settings.learning_rate, twin_parameters),
                 temperature: optimizer(settings.temperature_rate, 1),
             },

@@ -49,6 +49,9 @@ pub struct EvaluationConfig {
     pub search: SearchConfig,
     /// Whether a bound that nothing in the data supports may reach the threshold.
     pub accept_extrapolation: bool,
+    /// Whether the policies were learned from these very logs. Then no episode is one that they have not seen: what is
+    /// measured on held-out ones cannot support a bound.
+    pub learned_from_logs: bool,
     /// Whether to go on although a column of the data never changes.
     pub allow_constant: bool,
     /// Whether to look at where the bound comes from, for the report.
@@ -71,6 +74,7 @@ impl Default for EvaluationConfig {
             beta: Beta::Trajectory,
             search: SearchConfig::default(),
             accept_extrapolation: false,
+            learned_from_logs: false,
             allow_constant: false,
             explain: false,
             theory: TheoryInputs::default(),

@@ -119,7 +119,7 @@ impl Problem<'_> {
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;
         let support = support(device, data, model, setting, &starts, stream)?;
-        let leaves_data = support.steps_outside() > ELSEWHERE;
+        let leaves_data = config.learned_from_logs || support.steps_outside() > ELSEWHERE;
         let own = Reward { task, index: 0, least_beta: 0.0, budget, leaves_data };
         let bounds = bound(self, &own, policy, config.explain, run)?;
 
@@ -129,6 +129,9 @@ impl Problem<'_> {
             .into_iter()
             .chain(warning::of_model(model))
             .collect();
+        if config.learned_from_logs {
+            warnings.push(Warning::LearnedFromLogs);
+        }
         if !model.on_device(device) {
             warnings.push(Warning::ModelOnHost { device: device.name() });
         }

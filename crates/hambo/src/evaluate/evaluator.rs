@@ -2,7 +2,9 @@
 
 use super::config::EvaluationConfig;
 use super::curves::{Curves, Through, curves};
+use super::evaluation::Evaluation;
 use super::problem::Problem;
+use super::rank::Ranked;
 use super::truth::Truth;
 use crate::data::Logs;
 use crate::dynamics::{self, Dynamics};
@@ -103,8 +105,7 @@ impl<'a> Evaluator<'a> {
 
     /// Bounds the return of a policy from below.
     pub fn evaluate(&self, policy: &Policy) -> Result<Answer> {
-        let evaluation = self.problem().evaluate(policy, &self.run)?;
-        Answer::new(self.setup().acting_as(policy), policy, evaluation)
+        self.answer(policy, self.problem().evaluate(policy, &self.run)?)
     }
 
     /// Bounds the returns of several policies, such that all bounds hold together, and puts them in order. `truths` has the
@@ -114,6 +115,21 @@ impl<'a> Evaluator<'a> {
         let setup = self.setup();
         let setup = policies.first().map(|policy| setup.clone().acting_as(policy)).unwrap_or(setup);
         Ranking::new(setup, policies, ranked)
+    }
+
+    /// Bounds of several policies, such that all hold together, the best first.
+    pub fn bounds(&self, policies: &[Policy]) -> Result<Vec<Ranked>> {
+        self.problem().rank(policies, &[], &self.run)
+    }
+
+    /// The answer for a policy of which this was found.
+    pub fn answer(&self, policy: &Policy, evaluation: Evaluation) -> Result<Answer> {
+        Answer::new(self.setup().acting_as(policy), policy, evaluation)
+    }
+
+    /// What watches the work, and where it is kept.
+    pub fn run(&self) -> &Run<'a> {
+        &self.run
     }
 
     /// What the bound of an answer would be with another horizon, another β or less data; none where it has no bound.

@@ -23,6 +23,8 @@ pub enum Warning {
     },
     /// The policy goes where the logs do not.
     LeavesData(LeavesData),
+    /// The policy was learned from the logs that it is bounded on.
+    LearnedFromLogs,
     /// Calibration on single rows, whose neighbors were trained on.
     SingleRowsHeldOut,
     /// Particles that are far worse than the others.
@@ -136,6 +138,10 @@ impl fmt::Display for Warning {
             Warning::Note(text) => f.write_str(text),
             Warning::About { name, warning } => write!(f, "{name}: {warning}"),
             Warning::LeavesData(found) => found.fmt(f),
+            Warning::LearnedFromLogs => f.write_str(
+                "the policy was learned from these logs, and is good where the models of them err in its favor: no episode here can \
+                 show that its bound holds; evaluate it on logs that it was not learned from (hambo evaluate)",
+            ),
             Warning::SingleRowsHeldOut => f.write_str(
                 "the data have fewer than 10 episodes, so single transitions were held out: their neighbors were trained on, \
                  and the calibration may be optimistic",

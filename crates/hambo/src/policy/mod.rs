@@ -2,6 +2,7 @@
 
 mod action_noise;
 mod action_std;
+mod actor;
 mod builtin;
 mod coverage;
 mod describe;
@@ -10,6 +11,7 @@ mod hints;
 mod layers;
 mod mlp;
 mod normalizer;
+mod onnx;
 mod readers;
 
 pub use action_noise::ActionNoise;

@@ -87,6 +87,23 @@ impl<'a> World<'a> {
         }
     }
 
+    /// The same for adversaries that do not look at the time: they see 0 of it, and every step has one after it.
+    pub fn timeless(mut self) -> Self {
+        let (device, discount) = (self.device, self.setting.discount);
+        device.fill(&mut self.fractions, 0.0);
+        device.fill(&mut self.next_fractions, 0.0);
+        device.fill(&mut self.next_discounts, discount as f32);
+        self
+    }
+
+    /// The same for short rollouts from anywhere in an episode: one that leaves the range of the logs gets the worst reward
+    /// for all the steps of an episode.
+    pub fn far_from_the_end(mut self) -> Self {
+        let all = self.setting.total_weight() - 1.0;
+        self.device.fill(&mut self.remaining, all as f32);
+        self
+    }
+
     /// Whether no gradient tells how to lower returns: they depend on where states go, but only in steps; or the model has
     /// none. With the softened termination, where that is looked at, to end or not to end an episode has a gradient.
     pub fn lacks_gradient(&self, soft_termination: Option<&Program>) -> bool {
@@ -141,6 +158,16 @@ impl<'a> World<'a> {
         }
         if !self.policy_keeps_to_bounds {
             self.device.clamp(&self.bounds[0], &self.bounds[1], actions);
+        }
+    }
+
+    /// observations `[rows, observed]` ← what policies see of the states
+    pub fn observe(&self, states: &Buffer, observations: &mut Buffer) {
+        match &self.model.frame().views.observation {
+            None => self.device.copy(states, observations),
+            Some(view) => {
+                self.device.evaluate(view, states, &self.nothing, &self.nothing, observations);
+            }
         }
     }
 

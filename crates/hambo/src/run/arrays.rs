@@ -51,6 +51,17 @@ impl Arrays {
         self.0.insert(name.to_owned(), (T::DTYPE, bytes));
     }
 
+    /// Adds the arrays of a part of the work, whose names then begin with `part`.
+    pub fn put_part(&mut self, part: &str, arrays: Arrays) {
+        self.0.extend(arrays.0.into_iter().map(|(name, array)| (format!("{part}.{name}"), array)));
+    }
+
+    /// The arrays of a part, by their own names.
+    pub fn part(&self, part: &str) -> Arrays {
+        let own = |name: &String| Some(name.strip_prefix(part)?.strip_prefix('.')?.to_owned());
+        Arrays(self.0.iter().filter_map(|(name, a)| Some((own(name)?, a.clone()))).collect())
+    }
+
     /// Whether there is an array of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
