@@ -62,11 +62,6 @@ impl ByEpisode {
         if rows != n && !with_last {
             return Err(format!("{rows} states and {n} actions: expected as many, or one more"));
         }
-        if *self.with_last.get_or_insert(with_last) != with_last {
-            return Err(format!(
-                "{rows} states and {n} actions, where it is otherwise in those before"
-            ));
-        }
         if rewards.len() != n {
             return Err(format!("{} rewards and {n} actions", rewards.len()));
         }
@@ -78,6 +73,11 @@ impl ByEpisode {
         }
         if let Some(step) = (0..n - 1).find(|&i| terminals[i] || timeouts[i]) {
             return Err(format!("it is over after step {step}, but has {n} steps"));
+        }
+        if *self.with_last.get_or_insert(with_last) != with_last {
+            return Err(format!(
+                "{rows} states and {n} actions, where it is otherwise in those before"
+            ));
         }
         timeouts[n - 1] = !terminals[n - 1]; // the log ends here, even where no flag says why
         all.episode_starts.push(all.rewards.len());

@@ -108,12 +108,6 @@ impl ColumnNames {
         *self == ColumnNames::default()
     }
 
-    fn all_said(&self) -> impl Iterator<Item = &String> {
-        let one = [&self.reward, &self.terminal, &self.timeout, &self.episode];
-        let all = [&self.state, &self.action, &self.next].into_iter().chain(one);
-        all.flatten()
-    }
-
     fn role_mut(&mut self, role: &str) -> Option<&mut Vec<String>> {
         Some(match role {
             "state" => &mut self.state,
@@ -133,8 +127,9 @@ impl ColumnNames {
         header: &[String],
         needs_reward: bool,
     ) -> std::result::Result<Places, String> {
-        // What is named for one thing is not looked at for another.
-        let claimed = |name: &str| self.all_said().any(|said| said == name);
+        // A flag that is named for one kind of end is not looked at for the other.
+        let claimed =
+            |name: &str| self.terminal.iter().chain(&self.timeout).any(|said| said == name);
         let rest: Vec<String> = header
             .iter()
             .map(|name| if claimed(name) { String::new() } else { name.clone() })
