@@ -45,7 +45,13 @@ pub const OUT: &str = "Folder for the policy (policy.safetensors, policy.onnx), 
 #[derive(Args)]
 pub struct Learn {
     /// Who plays against the policy
-    #[arg(id = "opponent", long = "adversary", value_enum, help_heading = "Learning")]
+    #[arg(
+        id = "opponent",
+        long = "adversary",
+        value_enum,
+        value_name = "WHO",
+        help_heading = "Learning"
+    )]
     pub opponent: Opponent,
     /// Gradient steps of policy and adversary [default: 20,000, on a GPU 300,000]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Learning")]

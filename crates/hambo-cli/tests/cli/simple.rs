@@ -6,6 +6,7 @@ const COMMANDS: [&str; 10] = [
     "demo",
     "evaluate",
     "rank",
+    "learn",
     "return",
     "collect",
     "train",

@@ -1,23 +1,12 @@
 //! Starts the kernels of `muon.cu`.
 
-use crate::backend::cuda::optimize::AdamNumbers;
+use crate::backend::cuda::optimize::{AdamNumbers, Places};
 use crate::backend::cuda::{Argument, Cuda, DeviceMemory, Grid, launch};
-use crate::backend::optimize::{HiddenWeights, Muon, Optimizer};
-use crate::backend::shape::{Layer, Shape};
+use crate::backend::optimize::{Muon, Optimizer};
+use crate::backend::shape::Layer;
 
 /// Side of a tile.
 const SIDE: usize = 64;
-
-/// Where the weights lie that move by Muon, as in `shared.cu`.
-#[repr(C)]
-pub(super) struct Places {
-    count: u32,
-    stride: u32,
-    momentum: f32,
-    offsets: [u32; Shape::DEEPEST],
-    inputs: [u32; Shape::DEEPEST],
-    outputs: [u32; Shape::DEEPEST],
-}
 
 /// As in `muon.cu`.
 #[repr(C)]
@@ -28,7 +17,6 @@ struct MuonNumbers {
     first: u32,
 }
 // SAFETY: the same fields in the same order as there.
-unsafe impl Argument for Places {}
 unsafe impl Argument for MuonNumbers {}
 
 /// What becomes of a product, as in `muon.cu`.
@@ -38,26 +26,6 @@ enum Product {
     Polynomial,
     Next,
     Step,
-}
-
-impl Places {
-    /// Those of an ensemble whose members are so many parameters apart.
-    pub fn new(hidden: &HiddenWeights, stride: usize) -> Self {
-        let mut places = Places {
-            count: hidden.layers.len() as u32,
-            stride: stride as u32,
-            momentum: hidden.muon.momentum,
-            offsets: [0; Shape::DEEPEST],
-            inputs: [0; Shape::DEEPEST],
-            outputs: [0; Shape::DEEPEST],
-        };
-        for (i, layer) in hidden.layers.iter().enumerate() {
-            places.offsets[i] = layer.offset as u32;
-            places.inputs[i] = layer.inputs as u32;
-            places.outputs[i] = layer.outputs as u32;
-        }
-        places
-    }
 }
 
 /// Rows and columns to which all matrices are padded; as many rows as columns, or more.

@@ -1,8 +1,9 @@
 //! Starts the kernels that update parameters: Adam, and SVGD with it.
 
 use crate::backend;
-use crate::backend::cuda::muon::Places;
 use crate::backend::cuda::{Argument, Cuda, DeviceMemory, Grid, Kernel, Source, launch, lock};
+use crate::backend::optimize::HiddenWeights;
+use crate::backend::shape::Shape;
 use crate::backend::{Adam, Optimizer, Svgd};
 use std::sync::Arc;
 
@@ -29,7 +30,19 @@ struct SvgdNumbers {
     prior: f32,
     scale: f32,
 }
+/// Where the weights lie that move by Muon, as in `shared.cu`.
+#[repr(C)]
+pub(super) struct Places {
+    count: u32,
+    stride: u32,
+    momentum: f32,
+    offsets: [u32; Shape::DEEPEST],
+    inputs: [u32; Shape::DEEPEST],
+    outputs: [u32; Shape::DEEPEST],
+}
+
 // SAFETY: the same fields in the same order as in `shared.cu` and `optimizers.cu`.
+unsafe impl Argument for Places {}
 unsafe impl Argument for AdamNumbers {}
 unsafe impl Argument for SvgdNumbers {}
 
@@ -44,6 +57,26 @@ impl From<&Adam> for AdamNumbers {
             log_beta2: f64::from(a.beta2).ln() as f32,
             decay_steps: a.decay_steps.map_or(0, |steps| steps.max(1)),
         }
+    }
+}
+
+impl Places {
+    /// Those of an ensemble whose members are so many parameters apart.
+    pub fn new(hidden: &HiddenWeights, stride: usize) -> Self {
+        let mut places = Places {
+            count: hidden.layers.len() as u32,
+            stride: stride as u32,
+            momentum: hidden.muon.momentum,
+            offsets: [0; Shape::DEEPEST],
+            inputs: [0; Shape::DEEPEST],
+            outputs: [0; Shape::DEEPEST],
+        };
+        for (i, layer) in hidden.layers.iter().enumerate() {
+            places.offsets[i] = layer.offset as u32;
+            places.inputs[i] = layer.inputs as u32;
+            places.outputs[i] = layer.outputs as u32;
+        }
+        places
     }
 }
 
