@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "demo",
     "evaluate",
     "rank",
