@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub const EXAMPLES: &str = "\
 Examples:
   # Logs of a mediocre policy, and a better one learned from them:
-  hambo collect --env pendulum --policy checkpoints/pendulum/mediocre.safetensors \\
-        --noise 0.3 --steps 10000 --out pend.hdf5
+  hambo collect --env pendulum --noise 0.3 --steps 10000 --out pend.hdf5 \\
+        --policy checkpoints/pendulum/mediocre.safetensors
   hambo learn --data pend.hdf5 --env pendulum --adversary ca --out learned
 
   # Does the bound of what was learned reach -250? Exit code 0 if so, 1 if not:
