@@ -116,6 +116,11 @@ fn what_is_no_chain_of_linear_layers_is_refused_with_the_way_out() {
             "docs/export_onnx.py",
         ),
         (
+            "refused_normalizer.pt",
+            "a PyTorch file: export it with docs/export_onnx.py (it has an observation normalizer (`obs_norm_state_dict`)",
+            "another policy)",
+        ),
+        (
             "refused_chain.pt",
             "`b` takes 3 numbers, the layer before it gives 8",
             "docs/export_onnx.py",

@@ -126,6 +126,8 @@ torch.jit.script(Td3()).save(str(FOLDER / "refused_torchscript.pt"))
 torch.save(Td3(), FOLDER / "refused_module.pt")
 torch.save(nn.ModuleDict({"actor": nn.LSTM(3, 2)}).state_dict(), FOLDER / "refused_lstm.pt")
 torch.save(nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 2)).state_dict(), FOLDER / "refused_norm.pt")
+saved["obs_norm_state_dict"] = {"_mean": torch.ones(1, 3), "_std": torch.ones(1, 3)}  # rsl_rl's, with empirical_normalization
+torch.save(saved, FOLDER / "refused_normalizer.pt")
 torch.save({"a": nn.Linear(3, 8).state_dict(), "b": nn.Linear(3, 2).state_dict()}, FOLDER / "refused_chain.pt")
 
 

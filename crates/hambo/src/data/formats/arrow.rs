@@ -1,5 +1,8 @@
 //! Arrow's own files (also called Feather), not compressed: numbers and flags, lists of them, and records of these.
 
+#[cfg(test)]
+mod tests;
+
 use crate::data::ReadOptions;
 use crate::data::formats::Entry;
 use crate::data::formats::flatbuffer::Record;
@@ -119,10 +122,11 @@ fn batches(bytes: &[u8]) -> std::result::Result<(Vec<Numbers>, usize), String> {
                     return Err("an Arrow file in big-endian order, which is not read".into());
                 }
                 let fields = header.records(1).ok_or(CUT_SHORT)?;
+                let mut left = MOST_COLUMNS;
                 schema = Some(
                     fields
                         .into_iter()
-                        .map(|f| column(f, 0))
+                        .map(|f| column(f, 0, &mut left))
                         .collect::<std::result::Result<_, _>>()?,
                 );
             }
@@ -147,7 +151,7 @@ fn batches(bytes: &[u8]) -> std::result::Result<(Vec<Numbers>, usize), String> {
                     true => all = batch.found,
                     false => join(&mut all, batch.found)?,
                 }
-                rows += length;
+                rows = rows.checked_add(length).ok_or(CUT_SHORT)?;
             }
             (Some(2), _) => {
                 return Err(
@@ -199,7 +203,14 @@ fn message(bytes: &[u8]) -> std::result::Result<Option<Message<'_>>, String> {
     }
 }
 
-fn column(field: Record<'_>, depth: usize) -> std::result::Result<Column, String> {
+/// A column and those within it. Several places may lead to one description, so a short file could speak of columns without
+/// end: of those that are `left` each takes one.
+fn column(
+    field: Record<'_>,
+    depth: usize,
+    left: &mut usize,
+) -> std::result::Result<Column, String> {
+    *left = left.checked_sub(1).ok_or("an Arrow file with more than 65536 columns")?;
     let name = field.text(0).unwrap_or_default().to_owned();
     let details = field.record(3);
     let int = |i: usize| details.and_then(|d| d.int(i)).unwrap_or(0);
@@ -230,7 +241,7 @@ fn column(field: Record<'_>, depth: usize) -> std::result::Result<Column, String
     let children = field.records(5).ok_or(CUT_SHORT)?;
     let children: Vec<Column> = children
         .into_iter()
-        .map(|child| column(child, depth + 1))
+        .map(|child| column(child, depth + 1, left))
         .collect::<std::result::Result<_, _>>()?;
     if matches!(kind, Type::List { .. } | Type::FixedList(_)) && children.len() != 1 {
         return Err(CUT_SHORT.into());

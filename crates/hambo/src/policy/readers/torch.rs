@@ -62,6 +62,11 @@ fn leaves<'p, 'a>(root: View<'p, 'a>) -> Result<Vec<(String, View<'p, 'a>)>, Pro
         // The last one opened is the next one looked at.
         for (key, value) in items.into_iter().rev() {
             match key.text() {
+                Some(key) if normalizes_observations(key) => {
+                    return Err(format!(
+                        "it has an observation normalizer (`{key}`), without which it acts as another policy"
+                    ));
+                }
                 Some(key) if key.contains("optim") => {}
                 Some(key) if path.is_empty() => open.push((key.to_owned(), value, depth + 1)),
                 Some(key) => open.push((format!("{path}.{key}"), value, depth + 1)),
@@ -70,6 +75,16 @@ fn leaves<'p, 'a>(root: View<'p, 'a>) -> Result<Vec<(String, View<'p, 'a>)>, Pro
         }
     }
     Ok(found)
+}
+
+/// Whether that is where people keep the mean and deviation of observations: rsl_rl, rl_games, and those who save it beside
+/// the weights. The critic's and the rewards' are not the policy's.
+fn normalizes_observations(key: &str) -> bool {
+    const WORDS: [&str; 6] =
+        ["obs_norm", "obs_rms", "ob_rms", "normalizer", "normaliser", "running_mean_std"];
+    let key = key.to_lowercase();
+    let is_other = ["critic", "value", "ret", "reward"].iter().any(|other| key.starts_with(other));
+    !is_other && WORDS.iter().any(|word| key.contains(word))
 }
 
 type Storages<'s> = dyn FnMut(&str) -> Result<Vec<u8>, Problem> + 's;
