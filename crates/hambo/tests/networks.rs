@@ -121,6 +121,11 @@ fn what_is_no_chain_of_linear_layers_is_refused_with_the_way_out() {
             "another policy)",
         ),
         (
+            "refused_encoder.pt",
+            "`encoder.weight` is beside the actor, and may be a part of it",
+            "docs/export_onnx.py",
+        ),
+        (
             "refused_chain.pt",
             "`b` takes 3 numbers, the layer before it gives 8",
             "docs/export_onnx.py",

@@ -1,6 +1,6 @@
 //! `hambo inspect`
 
-use super::shared::{Columns, Machine, Normalizer};
+use super::shared::{Columns, Machine, PolicyReading};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct Inspect {
     #[arg(long, value_name = "SPEC")]
     pub policy: Option<String>,
     #[command(flatten)]
-    pub reading: Normalizer,
+    pub reading: PolicyReading,
     #[command(flatten)]
     pub columns: Columns,
     #[command(flatten)]

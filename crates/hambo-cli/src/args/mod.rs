@@ -16,7 +16,7 @@ pub use evaluate::{Adversary, Evaluate, Model};
 pub use inspect::Inspect;
 pub use learn::Learn;
 pub use reproduce::{Experiment, Reproduce};
-pub use shared::{Acting, Data, DeviceName, Machine, Normalizer, Scale};
+pub use shared::{Acting, Data, DeviceName, Machine, PolicyReading, Scale};
 pub use simulate::{Collect, Return, Train};
 pub use validate::Validate;
 

@@ -30,12 +30,12 @@ pub struct Acting {
     #[arg(long, value_name = "SIGMA", default_value_t = 0.0, allow_negative_numbers = true)]
     pub policy_noise: f64,
     #[command(flatten)]
-    pub normalizer: Normalizer,
+    pub normalizer: PolicyReading,
 }
 
-/// Where agents have their observation normalizers.
+/// What has to be said to read a file with a policy.
 #[derive(Args)]
-pub struct Normalizer {
+pub struct PolicyReading {
     /// Observation normalizer of the Stable-Baselines3 agents, a file written by VecNormalize.save, or none
     /// [default: vecnormalize.pkl or its like beside the agent, or in a folder of the agent's name]
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,6 @@
 //! The commands that need a simulator: `hambo return`, `hambo collect` and `hambo train`
 
-use super::shared::{Acting, ENV, Machine, Normalizer, POLICY, with_kinds};
+use super::shared::{Acting, ENV, Machine, POLICY, PolicyReading, with_kinds};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub struct Collect {
     #[arg(long)]
     pub stochastic: bool,
     #[command(flatten)]
-    pub normalizer: Normalizer,
+    pub normalizer: PolicyReading,
     /// Standard deviation of Gaussian noise added to the actions, 0 or larger, in units of the action; several take
     /// turns, episode by episode
     #[arg(long, value_name = "SIGMA", num_args = 1.., default_value = "0", allow_negative_numbers = true)]

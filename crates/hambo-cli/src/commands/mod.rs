@@ -20,7 +20,7 @@ pub use inspect::inspect;
 pub use prepare::Prepared;
 pub use rank::rank;
 
-use crate::args::{Acting, Command, DeviceName, Machine, Normalizer};
+use crate::args::{Acting, Command, DeviceName, Machine, PolicyReading};
 use hambo::policy::{NormalizerFile, Policy, PolicyHints};
 use hambo::report::SCHEMA;
 use hambo_engine::backend::Device;
@@ -75,13 +75,13 @@ fn as_asked(policy: Policy, acting: &Acting) -> hambo::Result<Policy> {
 }
 
 /// The policy with the normalizer that is asked for.
-fn read_policy(spec: &str, asked: &Normalizer) -> hambo::Result<Policy> {
+fn read_policy(spec: &str, asked: &PolicyReading) -> hambo::Result<Policy> {
     let normalizer = match &asked.normalizer {
         None => NormalizerFile::Found,
         Some(file) if file.as_os_str() == "none" => NormalizerFile::Without,
         Some(file) => NormalizerFile::At(file.clone()),
     };
-    let Normalizer { activation, squash, output, .. } = asked;
+    let PolicyReading { activation, squash, output, .. } = asked;
     let (activation, squash) = (activation.clone(), squash.clone());
     Policy::read_as(spec, &PolicyHints { normalizer, activation, squash, output: output.clone() })
 }

@@ -128,6 +128,7 @@ torch.save(nn.ModuleDict({"actor": nn.LSTM(3, 2)}).state_dict(), FOLDER / "refus
 torch.save(nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 2)).state_dict(), FOLDER / "refused_norm.pt")
 saved["obs_norm_state_dict"] = {"_mean": torch.ones(1, 3), "_std": torch.ones(1, 3)}  # rsl_rl's, with empirical_normalization
 torch.save(saved, FOLDER / "refused_normalizer.pt")
+torch.save(nn.ModuleDict({"encoder": nn.Linear(3, 3), "actor": nn.Linear(3, 2)}).state_dict(), FOLDER / "refused_encoder.pt")
 torch.save({"a": nn.Linear(3, 8).state_dict(), "b": nn.Linear(3, 2).state_dict()}, FOLDER / "refused_chain.pt")
 
 

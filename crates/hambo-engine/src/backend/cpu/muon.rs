@@ -58,8 +58,7 @@ fn orthogonalize<'r>(
     for (part, len) in
         [(&mut *next, matrix.len()), (gram, small * small), (polynomial, small * small)]
     {
-        part.clear();
-        part.resize(len, 0.0);
+        part.resize(len, 0.0); // all of it is written
     }
     let norm = matrix.iter().map(|&v| f64::from(v) * f64::from(v)).sum::<f64>().sqrt() as f32;
     x.clear();

@@ -16,7 +16,7 @@ use std::path::Path;
 /// How else such a file can be used.
 const EXPORT: &str = "a PyTorch file: export it with docs/export_onnx.py";
 /// Parts of names that belong to something else than the actor.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     "critic",
     "q_",
     "qf",
@@ -29,6 +29,7 @@ const OTHERS: [&str; 14] = [
     "optim",
     "temp",
     "log_alpha",
+    "log_temp",
     "reward",
     "discriminator",
 ];
@@ -118,7 +119,7 @@ fn network(
     tensors: Vec<(String, Tensor)>,
     hints: &PolicyHints,
 ) -> std::result::Result<Mlp, Problem> {
-    let parts = Parts::of(actor(tensors))?;
+    let parts = Parts::of(actor(tensors)?)?;
     let outputs = parts.layers.last().map_or(0, |l| l.outputs);
     let hidden = match (&hints.activation, parts.layers.len()) {
         (Some(name), _) => activation(name)?,
@@ -153,8 +154,9 @@ fn network(
 
 const TANH: Output = Output::Tanh { limit: f32::INFINITY };
 
-/// The tensors of the actor, or all where none is named so.
-fn actor(tensors: Vec<(String, Tensor)>) -> Vec<(String, Tensor)> {
+/// The tensors of the actor, or all where none is named so. What is named for neither the actor nor another might come before
+/// the actor, as an encoder does, and is refused.
+fn actor(tensors: Vec<(String, Tensor)>) -> std::result::Result<Vec<(String, Tensor)>, Problem> {
     let parts = |name: &str| -> Vec<String> {
         name.split('.').map(|part| part.trim_start_matches('_').to_lowercase()).collect()
     };
@@ -168,11 +170,12 @@ fn actor(tensors: Vec<(String, Tensor)>) -> Vec<(String, Tensor)> {
             .iter()
             .any(|part| ACTORS.iter().any(|a| part.starts_with(a) && (a.len() > 2 || part == a)))
     };
-    let mut left: Vec<_> = tensors.into_iter().filter(|(name, _)| !is_other(name)).collect();
-    if left.iter().any(|(name, _)| is_actor(name)) {
-        left.retain(|(name, _)| is_actor(name) || is_std(name));
+    let left: Vec<_> = tensors.into_iter().filter(|(name, _)| !is_other(name)).collect();
+    let beside = left.iter().find(|(name, _)| !is_actor(name) && !is_std(name));
+    if let Some((name, _)) = beside.filter(|_| left.iter().any(|(name, _)| is_actor(name))) {
+        return Err(format!("`{name}` is beside the actor, and may be a part of it; {EXPORT}"));
     }
-    left
+    Ok(left)
 }
 
 /// Whether a name is that of standard deviations.
