@@ -18,10 +18,10 @@ struct Case {
 
 /// Sizes around the engine's blocks of 128 and 256 rows and columns, and far from any power of two.
 fn cases() -> Vec<Case> {
-    use Activation::{Linear, Relu, Tanh};
+    use Activation::{Elu, LeakyRelu, Linear, Relu, Softplus, Tanh};
     /// Members, rows, widths, hidden and output activation, whether the members share their input.
     type Sizes = (usize, usize, &'static [usize], Activation, Activation, bool);
-    let list: [Sizes; 13] = [
+    let list: [Sizes; 17] = [
         (1, 1, &[1, 1], Relu, Linear, true),
         (1, 1, &[3, 17, 2], Tanh, Tanh, true),
         (2, 31, &[1, 3, 1], Relu, Tanh, false),
@@ -35,6 +35,10 @@ fn cases() -> Vec<Case> {
         (3, 257, &[17, 64, 3], Tanh, Linear, false),
         (7, 257, &[1, 3, 17, 64, 17, 3, 1], Relu, Linear, false),
         (2, 1100, &[3, 17, 1], Relu, Linear, true),
+        (3, 129, &[5, 64, 64, 4], Elu, Linear, true),
+        (2, 31, &[3, 17, 2], LeakyRelu, Elu, false),
+        (3, 40, &[4, 33, 64, 3], Softplus, Linear, false),
+        (1, 9, &[2, 16, 2], Tanh, Softplus, true),
     ];
     let mut generator = Stream::new(11).generator();
     let case = |(members, rows, widths, hidden, output, shared): Sizes| {
@@ -83,6 +87,21 @@ impl Case {
                     Activation::Linear => sum,
                     Activation::Relu => sum.max(0.0),
                     Activation::Tanh => sum.tanh(),
+                    Activation::Elu => {
+                        if sum < 0.0 {
+                            sum.exp_m1()
+                        } else {
+                            sum
+                        }
+                    }
+                    Activation::LeakyRelu => {
+                        if sum < 0.0 {
+                            f64::from(0.01f32) * sum
+                        } else {
+                            sum
+                        }
+                    }
+                    Activation::Softplus => sum.exp().ln_1p(),
                 }
             });
             let out = out.collect();
@@ -282,7 +301,8 @@ fn rows_without_a_loss_have_no_gradient_and_change_no_other() {
 #[test]
 fn not_a_number_passes_through_every_activation() {
     let device = Device::cpu(Some(1)).unwrap();
-    for hidden in [Activation::Linear, Activation::Relu, Activation::Tanh] {
+    use Activation::{Elu, LeakyRelu, Linear, Relu, Softplus, Tanh};
+    for hidden in [Linear, Relu, Tanh, Elu, LeakyRelu, Softplus] {
         let shape = Shape::new(2, vec![2, 5, 1], hidden).unwrap();
         let ensemble = Ensemble::random(&device, shape, Stream::new(1));
         let mut output = device.zeros(2);

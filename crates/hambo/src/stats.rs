@@ -160,26 +160,54 @@ pub struct Mean {
     pub value: f64,
     /// Standard deviation of the sample over √n; infinite where the sample is not finite.
     pub std_error: f64,
+    /// Independent values that the standard error is from.
+    pub independent: usize,
 }
+
+/// Draws of a sample that are made together, evenly, so that about a hundred independent blocks tell the error of its mean.
+pub fn block_of(n: usize) -> usize {
+    (n / BLOCKS).max(1).next_power_of_two()
+}
+const BLOCKS: usize = 100;
 
 impl Mean {
     /// Of a sample of at least two.
     pub fn of(sample: impl ExactSizeIterator<Item = f64> + Clone) -> Self {
-        let n = sample.len() as f64;
+        let sample_size = sample.len();
+        let n = sample_size as f64;
         let value = sample.clone().sum::<f64>() / n;
         let variance = sample.map(|x| (x - value) * (x - value)).sum::<f64>() / (n - 1.0);
         let std_error = if value.is_finite() { (variance / n).sqrt() } else { f64::INFINITY };
-        Mean { value, std_error }
+        Mean { value, std_error, independent: sample_size }
+    }
+
+    /// Of a sample of so many equal parts, each from another distribution, whose [blocks](block_of) are independent of each
+    /// other: the standard error is that of the blocks' means within their parts.
+    pub fn of_blocks(sample: &[f32], parts: usize) -> Self {
+        let mean = |values: &[f32]| {
+            values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64
+        };
+        let block = block_of(sample.len()).min(sample.len() / (2 * parts)).max(1);
+        let mut found = Mean { value: mean(sample), std_error: 0.0, independent: 1 };
+        for part in sample.chunks_exact(sample.len() / parts) {
+            let blocks = part.chunks_exact(block).map(mean).collect::<Vec<f64>>();
+            let of_part = Mean::of(blocks.iter().copied());
+            found.std_error += (of_part.std_error / parts as f64).powi(2);
+            found.independent += of_part.independent - 1;
+        }
+        found.std_error = found.std_error.sqrt();
+        found
     }
 
     /// Lower confidence limit of the expectation, for `n` draws of something that is never below `floor`.
     ///
-    /// A normal limit alone knows nothing of what was never drawn. So half of δ is for it, and half for an event that n draws
+    /// Student's limit alone knows nothing of what was never drawn. So half of δ is for it, and half for an event that n draws
     /// did not show: its probability is at most ln(2 / δ) / n, and then all down to the floor is lost.
     pub fn lower_limit(&self, n: usize, floor: f64, delta: f64) -> f64 {
         let half = 0.5 * delta;
         let unseen = (-half.ln() / n as f64).min(1.0) * (self.value - floor).max(0.0);
-        self.value - normal_quantile(1.0 - half) * self.std_error - unseen
+        let quantile = student_quantile(1.0 - half, self.independent as f64 - 1.0);
+        self.value - quantile * self.std_error - unseen
     }
 }
 
@@ -212,6 +240,19 @@ mod tests {
                 normal_quantile(p)
             );
         }
+    }
+
+    /// Within each of two parts of different means blocks differ by what they are told to.
+    #[test]
+    fn blocks_tell_the_error_of_a_mean_within_their_parts() {
+        let n = 12_800; // blocks of 128
+        let value = |i: usize| (if i < n / 2 { 0.0 } else { 100.0 }) + (i / 128 % 2) as f32;
+        let sample: Vec<f32> = (0..n).map(value).collect();
+        let mean = Mean::of_blocks(&sample, 2);
+        assert_eq!((mean.value, mean.independent), (50.5, 99));
+        let expected = (0.25 * 50.0 / 49.0 / 50.0 / 2.0f64).sqrt();
+        assert!((mean.std_error - expected).abs() < 1e-12, "{} not {expected}", mean.std_error);
+        assert!(Mean::of_blocks(&sample, 1).std_error > 4.0, "as one part they would differ more");
     }
 
     /// Tabulated values of Student's distribution, and the normal one in the limit.

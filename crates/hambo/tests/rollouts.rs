@@ -225,7 +225,13 @@ fn a_diverged_rollout_is_worth_nothing_and_never_nan() {
 fn dainf_does_not_lose_a_particle_that_diverged() {
     let returns = |values: &[f32]| {
         let all = vec![true; values.len()];
-        Returns { values: values.to_vec(), diverged: all.clone(), left: all.clone(), far: all }
+        Returns {
+            values: values.to_vec(),
+            diverged: all.clone(),
+            left: all.clone(),
+            far: all,
+            folds: 1,
+        }
     };
     let budget = Budget::new(0.05).unwrap();
     let e = dainf(&returns(&[1.0, 2.0, f32::NEG_INFINITY, 0.0, 3.0, 4.0]), 3, (budget, 0.0));

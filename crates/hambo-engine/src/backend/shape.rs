@@ -13,7 +13,30 @@ pub enum Activation {
     Relu,
     /// tanh x
     Tanh,
+    /// x, and eˣ − 1 where x is negative
+    Elu,
+    /// x, and x / 100 where x is negative
+    LeakyRelu,
+    /// ln(1 + eˣ)
+    Softplus,
 }
+
+impl Activation {
+    /// As it is written in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activation::Linear => "linear",
+            Activation::Relu => "relu",
+            Activation::Tanh => "tanh",
+            Activation::Elu => "elu",
+            Activation::LeakyRelu => "leakyrelu",
+            Activation::Softplus => "softplus",
+        }
+    }
+}
+
+/// What is left of a negative sum by [`Activation::LeakyRelu`].
+pub(crate) const LEAK: f32 = 0.01;
 
 /// An ensemble of fully connected networks of one architecture.
 ///

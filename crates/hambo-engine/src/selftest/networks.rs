@@ -33,7 +33,7 @@ const fn networks(
 }
 
 pub(super) const NETWORKS: &[Networks] = {
-    use Activation::{Linear, Relu, Tanh};
+    use Activation::{Elu, LeakyRelu, Linear, Relu, Softplus, Tanh};
     &[
         networks(1, 1, &[1, 1], [Relu, Linear], 1),
         networks(5, 256, &[14, 256, 256, 256, 256, 22], [Relu, Linear], 1),
@@ -45,6 +45,9 @@ pub(super) const NETWORKS: &[Networks] = {
         networks(6, 40, &[5, 64, 64, 6], [Tanh, Linear], 3),
         networks(6, 1, &[2, 128, 128, 40], [Relu, Linear], 1),
         networks(2, 4000, &[6, 64, 64, 2], [Tanh, Tanh], 2), // so many that ReLU would turn over somewhere
+        networks(5, 256, &[14, 256, 256, 256, 22], [Elu, Linear], 5),
+        networks(2, 33, &[5, 300, 7], [Softplus, Elu], 1),
+        networks(1, 31, &[3, 17, 17, 4], [LeakyRelu, Softplus], 1),
     ]
 };
 

@@ -84,7 +84,7 @@ pub(super) fn bound(
     let Reward { task, index, budget, .. } = *reward;
     let stream = Stream::new(config.seed).child("rollouts");
     let rollouts = config.rollouts.next_multiple_of(model.folds());
-    let starts = task.initial.sample(rollouts, data, config.starts_stream())?;
+    let starts = task.initial.sample_evenly(rollouts, data, config.starts_stream())?;
     let (setting, largest_reward) = problem.setting(task, policy)?;
     // Where a model is wrong, a task may pay more than was ever seen, although the state is inside the range of the logs. What
     // it costs there is believed.

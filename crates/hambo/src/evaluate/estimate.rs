@@ -170,9 +170,9 @@ impl Estimate {
     }
 }
 
-/// Mean of returns with its standard error.
+/// Mean of returns with its standard error: their starts are drawn evenly, block by block.
 pub fn mean_return(returns: &Returns) -> Mean {
-    Mean::of(returns.values.iter().map(|&r| f64::from(r)))
+    Mean::of_blocks(&returns.values, returns.folds)
 }
 
 /// A neutral estimate: Ĵ = 1/L Σ returns.
@@ -256,11 +256,17 @@ pub fn dainf(each_member: &Returns, members: usize, (budget, floor): (Budget, f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::normal_quantile;
+    use crate::stats::student_quantile;
 
     fn returns(values: &[f32]) -> Returns {
         let none = vec![false; values.len()];
-        Returns { values: values.to_vec(), diverged: none.clone(), left: none.clone(), far: none }
+        Returns {
+            values: values.to_vec(),
+            diverged: none.clone(),
+            left: none.clone(),
+            far: none,
+            folds: 1,
+        }
     }
 
     #[test]
@@ -269,7 +275,7 @@ mod tests {
         let e = dainf(&each, 3, (Budget::new(0.05).unwrap(), 0.0));
         assert_eq!((e.value, e.particles.as_slice()), (-2.0, [2.0, -2.0, 0.25].as_slice()));
         assert_eq!(e.std_error, 3.0);
-        let z = normal_quantile(1.0 - 0.5 * 0.1 * 0.05 / 3.0);
+        let z = student_quantile(1.0 - 0.5 * 0.1 * 0.05 / 3.0, 1.0);
         assert!((e.lower_bound.unwrap() - (-2.0 - z * 3.0)).abs() < 1e-12, "a floor above is none");
     }
 

@@ -3,7 +3,6 @@
 use super::action_std::ActionStd;
 use super::layers::Output;
 use super::{Kind, Policy};
-use hambo_engine::backend::Activation;
 use serde::Serialize;
 
 /// A policy in words and numbers.
@@ -62,11 +61,7 @@ impl Policy {
                 description.kind = "network";
                 description.layers = mlp.shape.widths.clone();
                 description.parameters = mlp.params.len();
-                description.activation = Some(match mlp.shape.hidden {
-                    Activation::Linear => "linear",
-                    Activation::Relu => "relu",
-                    Activation::Tanh => "tanh",
-                });
+                description.activation = Some(mlp.shape.hidden.name());
                 description.normalized_to = mlp.normalizer.as_ref().map(|n| n.clip);
                 description.output = Some(match mlp.output {
                     Output::Clip => "limited to the bounds",

@@ -28,6 +28,9 @@ pub(super) fn graph(mlp: &Mlp) -> Vec<u8> {
             _ if i + 1 == layers.len() => {}
             Activation::Relu => graph.node("Relu", &[], &[]),
             Activation::Tanh => graph.node("Tanh", &[], &[]),
+            Activation::Elu => graph.node("Elu", &[], &[]),
+            Activation::LeakyRelu => graph.node("LeakyRelu", &[], &[]),
+            Activation::Softplus => graph.node("Softplus", &[], &[]),
             Activation::Linear => {}
         }
     }

@@ -374,6 +374,7 @@ impl<'a> Rollout<'a> {
             units.any(|((x, mean), std)| (x - mean).abs() > FAR * std)
         };
         Ok(Returns {
+            folds: model.folds(),
             far: device
                 .download(&self.states)?
                 .chunks_exact(model.state_dim())

@@ -14,6 +14,8 @@ pub struct Returns {
     /// Which of them ended more than [`FAR`] standard deviations from the mean of the data in some
     /// dimension: the model was asked about places that it knows nothing of.
     pub far: Vec<bool>,
+    /// Models that as many equal parts of the trajectories followed.
+    pub folds: usize,
 }
 
 /// Standard deviations from the mean of the data beyond which a state is far from them.
@@ -56,6 +58,7 @@ impl Returns {
         arrays.put("diverged", &flags(&self.diverged));
         arrays.put("left", &flags(&self.left));
         arrays.put("far", &flags(&self.far));
+        arrays.put("folds", &[self.folds as u32]);
         arrays
     }
 
@@ -67,7 +70,8 @@ impl Returns {
             Ok::<_, String>(flags.into_iter().map(|flag| flag != 0).collect())
         };
         let [diverged, left, far] = [flags("diverged")?, flags("left")?, flags("far")?];
-        Ok(Returns { diverged, left, far, values })
+        let folds = arrays.get_exactly::<u32>("folds", 1)?[0].max(1) as usize;
+        Ok(Returns { diverged, left, far, values, folds })
     }
 
     fn select(&self, rows: Vec<usize>) -> Returns {
@@ -76,6 +80,7 @@ impl Returns {
             diverged: rows.iter().map(|&i| self.diverged[i]).collect(),
             left: rows.iter().map(|&i| self.left[i]).collect(),
             far: rows.iter().map(|&i| self.far[i]).collect(),
+            folds: self.folds,
         }
     }
 }

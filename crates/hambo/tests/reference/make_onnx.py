@@ -98,14 +98,15 @@ def other_graphs(folder):
         "first": np.array(0), "rest": np.array([-1]), "w0t": f(8, 3), "g": f(8), "b0": f(8), "mu": f(8),
         "var": np.abs(f(8)) + 0.1, "w1t": f(2, 8), "b1": f(2)}, opset=9)
 
-    # No plain MLPs.
     nodes = [node("Gemm", ["x", "w0", "b0"], ["g"]), node("Elu", ["g"], ["e"]), node("Gemm", ["e", "w1", "b1"], ["action"])]
-    write(folder / "other_elu.onnx", nodes, layers)
-    nodes = [node("Gemm", ["x", "w0", "b0"], ["g"]), node("Softmax", ["g"], ["e"], axis=-1), node("Gemm", ["e", "w1", "b1"], ["action"])]
-    write(folder / "other_softmax_batch_of_one.onnx", nodes, layers, shape=(1, 3))
-    external = onnx.load(folder / "other_elu.onnx")
+    write(folder / "elu.onnx", nodes, layers)
+    external = onnx.load(folder / "elu.onnx")
     onnx.save(external, folder / "external.onnx", save_as_external_data=True, location="external.bin", size_threshold=0)
     (folder / "external.bin").unlink()
+
+    # No plain MLP.
+    nodes = [node("Gemm", ["x", "w0", "b0"], ["g"]), node("Softmax", ["g"], ["e"], axis=-1), node("Gemm", ["e", "w1", "b1"], ["action"])]
+    write(folder / "other_softmax_batch_of_one.onnx", nodes, layers, shape=(1, 3))
 
 
 def actions_by_runtime(path):

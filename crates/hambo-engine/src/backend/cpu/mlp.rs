@@ -4,7 +4,7 @@ use crate::backend::cpu::product::{Matrix, Patch, WIDE, product, strided_product
 use crate::backend::cpu::{Cpu, Parts, vectorized};
 use crate::backend::{
     Buffer, Input, Pass,
-    shape::{Activation, Layer, Shape},
+    shape::{Activation, LEAK, Layer, Shape},
 };
 use std::cell::RefCell;
 use std::ops::Range;
@@ -297,6 +297,9 @@ fn layer_forward(
                     Activation::Linear => sums.for_each(|(v, b)| *v += b),
                     Activation::Relu => sums.for_each(|(v, b)| *v = relu(*v + b)),
                     Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
+                    Activation::Elu => sums.for_each(|(v, b)| *v = elu(*v + b)),
+                    Activation::LeakyRelu => sums.for_each(|(v, b)| *v = leaky_relu(*v + b)),
+                    Activation::Softplus => sums.for_each(|(v, b)| *v = softplus(*v + b)),
                 }
             }
         });
@@ -309,6 +312,21 @@ fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
+#[inline(always)]
+fn elu(x: f32) -> f32 {
+    if x < 0.0 { x.exp_m1() } else { x }
+}
+
+#[inline(always)]
+fn leaky_relu(x: f32) -> f32 {
+    if x < 0.0 { LEAK * x } else { x }
+}
+
+#[inline(always)]
+fn softplus(x: f32) -> f32 {
+    relu(x) + (-x.abs()).exp().ln_1p()
+}
+
 /// delta ← delta · activation'(sum), from the activation itself; row i of `delta` belongs to the i-th live row.
 fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Patch<'_>) {
     let (width, first) = (layer.outputs, delta.first[1]);
@@ -319,6 +337,13 @@ fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Patc
                 Activation::Linear => return,
                 Activation::Relu => pairs.for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 }),
                 Activation::Tanh => pairs.for_each(|(d, &y)| *d *= 1.0 - y * y),
+                Activation::Elu => {
+                    pairs.for_each(|(d, &y)| *d *= if y < 0.0 { y + 1.0 } else { 1.0 })
+                }
+                Activation::LeakyRelu => {
+                    pairs.for_each(|(d, &y)| *d *= if y < 0.0 { LEAK } else { 1.0 });
+                }
+                Activation::Softplus => pairs.for_each(|(d, &y)| *d *= -(-y).exp_m1()),
             }
         }
     });

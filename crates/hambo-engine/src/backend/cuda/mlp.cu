@@ -15,7 +15,7 @@
 // is code of its own, which takes time to compile.
 #define AHEAD (PRECISE ? 2 : TILES <= 2 && WIDTH % 128 == 0 ? 8 : 4)
 
-enum { LINEAR, RELU, TANH };
+enum { LINEAR, RELU, TANH, ELU, LEAKY_RELU, SOFTPLUS };
 template <bool B> struct Is {
     static constexpr bool value = B;
 };
@@ -23,13 +23,32 @@ template <bool B> struct Is {
 // Not inlined: it would be so a hundred times.
 __device__ __noinline__ float squashed(float x) { return tanhf(x); }
 
+// Those that are seldom met. NaN stays NaN.
+__device__ __noinline__ float bent(u32 activation, float x) {
+    switch (activation) {
+    case ELU: return x < 0.0f ? expm1f(x) : x;
+    case LEAKY_RELU: return x < 0.0f ? 0.01f * x : x;
+    case SOFTPLUS: return (x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)));
+    default: return x;
+    }
+}
+
 __device__ __forceinline__ float activate(u32 activation, float x) {
-    return activation == RELU ? (x < 0.0f ? 0.0f : x) : activation == TANH ? squashed(x) : x; // NaN stays NaN
+    return activation == RELU ? (x < 0.0f ? 0.0f : x) : activation == TANH ? squashed(x) : bent(activation, x);
 }
 
 // The derivative by the sum, from the activation itself.
+__device__ __noinline__ float bent_slope(u32 activation, float y) {
+    switch (activation) {
+    case ELU: return y < 0.0f ? y + 1.0f : 1.0f;
+    case LEAKY_RELU: return y < 0.0f ? 0.01f : 1.0f;
+    case SOFTPLUS: return -expm1f(-y);
+    default: return 1.0f;
+    }
+}
+
 __device__ __forceinline__ float slope(u32 activation, float y) {
-    return activation == RELU ? (y > 0.0f ? 1.0f : 0.0f) : activation == TANH ? 1.0f - y * y : 1.0f;
+    return activation == RELU ? (y > 0.0f ? 1.0f : 0.0f) : activation == TANH ? 1.0f - y * y : bent_slope(activation, y);
 }
 
 // Where a number lies in shared memory.
@@ -55,6 +74,8 @@ __device__ __forceinline__ void activate(u32 activation, Tile &sum) {
         EACH_SUM(m, j, i) sum[m][j][i] = activate(RELU, sum[m][j][i]);
     } else if (activation == TANH) {
         EACH_SUM(m, j, i) sum[m][j][i] = squashed(sum[m][j][i]);
+    } else if (activation != LINEAR) {
+        EACH_SUM(m, j, i) sum[m][j][i] = bent(activation, sum[m][j][i]);
     }
 }
 
@@ -382,6 +403,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) mlp_backward(const __gr
                                         sum[m][j][2 * h] *= slope(activation, y[j].x), sum[m][j][2 * h + 1] *= slope(activation, y[j].y);
                                 };
                                 if (net.hidden == RELU) slopes(RELU);
+                                else if (net.hidden == TANH) slopes(TANH);
                                 else slopes(net.hidden);
                             }
 #pragma unroll

@@ -131,6 +131,9 @@ fn code(activation: Activation) -> u32 {
         Activation::Linear => 0,
         Activation::Relu => 1,
         Activation::Tanh => 2,
+        Activation::Elu => 3,
+        Activation::LeakyRelu => 4,
+        Activation::Softplus => 5,
     }
 }
 

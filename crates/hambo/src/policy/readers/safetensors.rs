@@ -20,11 +20,11 @@
 
 use crate::policy::Policy;
 use crate::policy::action_std::ActionStd;
+use crate::policy::hints::{ACTIVATIONS, activation};
 use crate::policy::layers::{Linear, Output};
 use crate::policy::mlp::Mlp;
 use crate::policy::normalizer::Normalizer;
 use crate::{Error, Result};
-use hambo_engine::backend::Activation;
 use hambo_engine::files::{NO_SEAL, Seal, seal, with_sorted_header, write_together};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
@@ -69,12 +69,10 @@ fn network(bytes: &[u8]) -> std::result::Result<Mlp, String> {
             KEYS.join(", ")
         ));
     }
-    let hidden = match header.get("activation").map(String::as_str) {
-        Some("relu") => Activation::Relu,
-        Some("tanh") => Activation::Tanh,
-        Some("linear") => Activation::Linear,
-        other => return Err(format!("`activation` is {other:?}: expected relu, tanh or linear")),
+    let Some(hidden) = header.get("activation") else {
+        return Err(format!("`activation` is missing in its header: expected {ACTIVATIONS}"));
     };
+    let hidden = activation(hidden)?;
     let tensors = SafeTensors::deserialize(bytes).map_err(damaged)?;
     if Seal::of(bytes) == Seal::Broken {
         return Err("damaged: its bytes do not have the SHA-256 in its header".to_owned());
@@ -193,12 +191,7 @@ fn number(header: &Header, key: &str, default: f64) -> std::result::Result<f64, 
 pub(in crate::policy) fn write(mlp: &Mlp, path: &Path) -> Result<()> {
     let mut header = Header::from([("format".to_owned(), FORMAT.to_owned())]);
     let mut put = |key: &str, value: String| drop(header.insert(key.to_owned(), value));
-    let hidden = match mlp.shape.hidden {
-        Activation::Linear => "linear",
-        Activation::Relu => "relu",
-        Activation::Tanh => "tanh",
-    };
-    put("activation", hidden.to_owned());
+    put("activation", mlp.shape.hidden.name().to_owned());
     put("sha256", NO_SEAL.to_owned());
     match mlp.output {
         Output::Clip => put("squash", "none".to_owned()),

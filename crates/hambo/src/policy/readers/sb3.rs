@@ -9,6 +9,7 @@
 
 use super::vec_normalize;
 use crate::policy::action_std::ActionStd;
+use crate::policy::hints::{ACTIVATIONS, activation};
 use crate::policy::layers::{Linear, Output};
 use crate::policy::mlp::Mlp;
 use crate::policy::normalizer::Normalizer;
@@ -253,13 +254,8 @@ impl Agent {
             class_name(&self.policy_kwargs["activation_fn"]),
         ) {
             (Value::Null, _) => Ok(default),
-            (_, Some("ReLU")) => Ok(Activation::Relu),
-            (_, Some("Tanh")) => Ok(Activation::Tanh),
-            (_, Some("Identity")) => Ok(Activation::Linear),
-            (other, name) => {
-                let name = name.map_or_else(|| other.to_string(), str::to_owned);
-                Err(format!("activation {name}: supported are ReLU and Tanh"))
-            }
+            (_, Some(name)) => activation(name),
+            (other, None) => Err(format!("activation {other}: expected {ACTIVATIONS}")),
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::policy::readers::onnx::Stop;
 use crate::policy::readers::onnx::affine::{Affine, Budget};
 use crate::policy::readers::onnx::graph::Tensor;
+use hambo_engine::backend::Activation;
 use std::rc::Rc;
 
 /// A non-linear operation and the affine map of an earlier layer that it is applied to.
@@ -17,8 +18,7 @@ pub(super) struct Layer {
 /// The non-linear operation of a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    Relu,
-    Tanh,
+    Activation(Activation),
     /// Clipped to \[low, high\], column by column.
     Clip(Vec<f64>, Vec<f64>),
 }

@@ -5,6 +5,7 @@ use crate::policy::readers::onnx::affine::Affine;
 use crate::policy::readers::onnx::constant::{self, axis, whole};
 use crate::policy::readers::onnx::graph::{Attribute, DOUBLE, FLOAT, FLOAT16, Node, Tensor};
 use crate::policy::readers::onnx::layers::{Kind, Layers, Row, Value};
+use hambo_engine::backend::Activation;
 use std::rc::Rc;
 
 fn not_plain<T>(node: &Node<'_>, why: &str) -> Result<T, Stop> {
@@ -88,14 +89,22 @@ impl Layers {
                 let term: Vec<f64> = (0..width).map(|c| shift[c] - factor[c] * mean[c]).collect();
                 one(made(affine.copy(&mut self.budget)?.then_columns(&factor, &term)))
             }
-            "Relu" => one(self.add(row, Kind::Relu)?),
-            "Tanh" => one(self.add(row, Kind::Tanh)?),
+            "Relu" => one(self.add(row, Kind::Activation(Activation::Relu))?),
+            "Tanh" => one(self.add(row, Kind::Activation(Activation::Tanh))?),
+            "Softplus" => one(self.add(row, Kind::Activation(Activation::Softplus))?),
+            "Elu" if node.float("alpha", 1.0) == 1.0 => {
+                one(self.add(row, Kind::Activation(Activation::Elu))?)
+            }
+            "LeakyRelu" if (node.float("alpha", 0.01) - 0.01).abs() < 1e-6 => {
+                one(self.add(row, Kind::Activation(Activation::LeakyRelu))?)
+            }
             // σ(x) = ½ tanh(½ x) + ½
             "Sigmoid" => {
                 let (half, zero) = (vec![0.5; width], vec![0.0; width]);
                 let halved = affine.copy(&mut self.budget)?.then_columns(&half, &zero);
                 let halved = Row { base: *base, affine: halved, rank: *rank };
-                let Value::Row(layer) = self.add(&halved, Kind::Tanh)? else {
+                let Value::Row(layer) = self.add(&halved, Kind::Activation(Activation::Tanh))?
+                else {
                     return not_plain(node, "");
                 };
                 let Row { base, affine, rank } = Rc::unwrap_or_clone(layer);

@@ -41,8 +41,7 @@ pub(super) fn network(layers: Layers, output: Row) -> Result<Mlp, Stop> {
     let mut linear = Vec::with_capacity(chain.len() + 1);
     for layer in chain {
         let kind = match layer.kind {
-            Kind::Relu => Activation::Relu,
-            Kind::Tanh => Activation::Tanh,
+            Kind::Activation(activation) => activation,
             Kind::Clip(..) => {
                 return Err(Stop::NotPlain("values between its layers are clipped".to_owned()));
             }
@@ -96,7 +95,9 @@ fn pop_clip(chain: &mut Vec<Layer>, last: &mut Affine) -> Option<[Vec<f64>; 2]> 
 
 /// Takes tanh off the end, and a limit ± before it: s · tanh u + o lies within o ± |s|. `last` becomes the map to u.
 fn pop_tanh(chain: &mut Vec<Layer>, last: &mut Affine) -> Option<(f64, [Vec<f64>; 2])> {
-    let Some(Layer { kind: Kind::Tanh, .. }) = chain.last() else { return None };
+    let Some(Layer { kind: Kind::Activation(Activation::Tanh), .. }) = chain.last() else {
+        return None;
+    };
     let (scale, offset) = (last.scale.clone(), last.offset.clone());
     if last.dense.is_some() || scale.contains(&0.0) {
         return None;
