@@ -1,0 +1,239 @@
+//! A worker: takes jobs that nobody has, and those of workers that died, until all have ended.
+
+use super::board::{Board, PAGE, Seen};
+use super::lease::{Lease, Watch, file_of};
+use super::page::live;
+use super::plan::{Job, Plan};
+use super::record::Record;
+use super::status::Status;
+use crate::args::Machine;
+use crate::commands::{UNFINISHED, device, evaluate, program};
+use crate::given::Inputs;
+use hambo::run::Observer;
+use hambo::{Answer, Error, Result};
+use hambo_engine::files::sha256;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What others did is looked for at most so often.
+const LOOK: Duration = Duration::from_secs(1);
+/// Looking and writing the page take at most this share of the time.
+const SHARE: u32 = 100;
+
+/// One process at work.
+pub struct Worker<'a> {
+    pub plan: &'a Plan,
+    pub board: &'a Board,
+    /// Those of the plan's jobs that it may do.
+    pub jobs: Vec<&'a Job>,
+    pub machine: &'a Machine,
+    pub stale_after: Duration,
+    name: String,
+    /// What computes, by name, as unfinished work knows it.
+    program: BTreeMap<String, String>,
+    start: Instant,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(
+        (plan, board): (&'a Plan, &'a Board),
+        jobs: Vec<&'a Job>,
+        machine: &'a Machine,
+        stale_after: Duration,
+    ) -> Result<Self> {
+        let program = program(&device(machine)?, None);
+        let name = format!("{}:{}", host(), std::process::id());
+        let start = Instant::now();
+        Ok(Worker { plan, board, jobs, machine, stale_after, name, program, start })
+    }
+
+    /// Works until all of its jobs have ended, here or elsewhere.
+    pub fn work(&self) -> Result<()> {
+        let (mut watch, mut page) = (Watch::default(), Instant::now());
+        let mut rest = Duration::ZERO;
+        loop {
+            let looked = Instant::now();
+            let seen = self.board.look()?;
+            let cost = looked.elapsed();
+            let open: Vec<&Job> =
+                self.jobs.iter().copied().filter(|job| !seen.ended(&job.id)).collect();
+            let mut did = false;
+            for job in &open {
+                did |= self.attempt(job, &seen, &mut watch)?;
+                if did && looked.elapsed() >= LOOK.max(cost * SHARE) {
+                    break;
+                }
+            }
+            if page.elapsed() >= rest || open.is_empty() {
+                let start = Instant::now();
+                self.show();
+                (page, rest) = (Instant::now(), LOOK.max(start.elapsed() * SHARE));
+            }
+            if open.is_empty() {
+                return Ok(());
+            }
+            if !did {
+                std::thread::sleep(LOOK.min(self.stale_after / 4));
+            }
+        }
+    }
+
+    /// Does a job, unless it is somebody's: whether it was done.
+    fn attempt(&self, job: &Job, seen: &Seen, watch: &mut Watch) -> Result<bool> {
+        let leases = self.board.leases();
+        let generation = match seen.leases.get(&job.id) {
+            None => 0,
+            Some(&held) => {
+                match watch.is_dead(&file_of(&leases, &job.id, held), self.stale_after) {
+                    true => held + 1,
+                    false => return Ok(false),
+                }
+            }
+        };
+        let lease = Lease::take(&leases, (&job.id, generation), &self.name, self.stale_after)?;
+        let Some(lease) = lease else { return Ok(false) };
+        // Whoever had it made known what came out before its lease went.
+        if self.board.ended(&job.id) {
+            return Ok(false);
+        }
+        if generation > 0 {
+            self.say(&format!("takes up what a worker left: {}", self.plan.told(job)));
+        }
+        let start = Instant::now();
+        let found = self.found(job, &lease);
+        let blank = Record { seconds: start.elapsed().as_secs_f64(), ..self.blank(job) };
+        let (record, problem) = match found {
+            Ok(answer) => (blank.found(&answer), None),
+            // A folder that cannot be written to is no fault of the job.
+            Err(e @ Error::Io { .. }) if is_below(&e, self.board.path()) => return Err(e),
+            Err(e) => (Record { error: Some(e.to_string()), ..blank }, Some(e)),
+        };
+        self.board.publish(&record)?;
+        let said = record.error.as_ref().map_or(record.summary.clone(), |e| format!("failed: {e}"));
+        self.say(&format!("{}: {said}, {:.1} s", self.plan.told(job), record.seconds));
+        match problem {
+            // On a device that is broken every job would fail.
+            Some(e @ Error::Device(_)) => Err(e),
+            _ => Ok(true),
+        }
+    }
+
+    /// Evaluates; a panic is an error of the job.
+    fn found(&self, job: &Job, lease: &Lease) -> Result<Answer> {
+        let folder = self.board.job(&job.id);
+        let arguments = self.plan.arguments(job, &folder, self.machine)?;
+        self.clear(&folder.join(UNFINISHED), &arguments.policy)?;
+        let flags = self.plan.flags(job).join(" ");
+        let inputs = Inputs {
+            logs: None,
+            policies: Vec::new(),
+            environment: None,
+            observer: Box::new(Note(lease.doing.clone())),
+            command: format!("hambo evaluate {flags}"),
+            program: std::env::current_exe().unwrap_or_default(),
+        };
+        let answer = catch_unwind(AssertUnwindSafe(|| evaluate(&arguments, Some(inputs), true)))
+            .map_err(|_| Error::Numeric("the program panicked: please report it".to_owned()))??
+            .answer;
+        self.check_inputs(job, &answer)?;
+        if !self.plan.keep_models {
+            for name in ["model.json", "model.safetensors"] {
+                let _ = std::fs::remove_file(folder.join(name));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// An error if a file is no longer the one that the job is named for.
+    fn check_inputs(&self, job: &Job, answer: &Answer) -> Result<()> {
+        let (data, policy) = (self.plan.data(job), self.plan.policy(job));
+        let changed = |name: &str| {
+            Err(Error::Mismatch(format!(
+                "{name} changed while the sweep ran: run it again for the new one"
+            )))
+        };
+        if answer.setup.data.sha256.as_ref() != Some(&data.digest) {
+            return changed(&data.name);
+        }
+        match &policy.own {
+            Some(own) if sha256(Path::new(&policy.spec))? != *own => changed(&policy.name),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes unfinished work of another program, another kind of device, or a plan in another folder: what it would end
+    /// in is the same job, but not with the same bits.
+    fn clear(&self, unfinished: &Path, policy: &[String]) -> Result<()> {
+        let Ok(bytes) = std::fs::read(unfinished.join("identity.json")) else { return Ok(()) };
+        let Ok(there) = serde_json::from_slice::<BTreeMap<String, String>>(&bytes) else {
+            return Ok(());
+        };
+        let same = self.program.iter().all(|(name, value)| there.get(name) == Some(value));
+        if same && there.get("policy") == Some(&policy.join(" ")) {
+            return Ok(());
+        }
+        std::fs::remove_dir_all(unfinished).map_err(|e| Error::io(unfinished, "remove", e))
+    }
+
+    fn blank(&self, job: &Job) -> Record {
+        let program = |name: &str| self.program.get(name).cloned().unwrap_or_default();
+        Record {
+            job: job.id.clone(),
+            version: program("version"),
+            build: program("version.program").chars().take(12).collect(),
+            device: program("device"),
+            worker: self.name.clone(),
+            seconds: 0.0,
+            error: None,
+            summary: String::new(),
+            verdict: None,
+            level: None,
+            transitions: None,
+            episodes: None,
+            estimates: Vec::new(),
+        }
+    }
+
+    /// Writes the page; that it cannot be written is no reason to stop.
+    fn show(&self) {
+        let jobs: Vec<&Job> = self.plan.jobs.iter().collect();
+        if let Ok(status) = Status::of(self.plan, &jobs, self.board) {
+            let _ = self.board.write(PAGE, live(self.plan, &status).as_bytes());
+        }
+    }
+
+    /// A line for people; that nobody reads it is no error.
+    fn say(&self, text: &str) {
+        let seconds = self.start.elapsed().as_secs_f64();
+        let _ = writeln!(std::io::stderr(), "{seconds:.0} s: {text}");
+    }
+}
+
+/// Tells in the lease what is being done.
+struct Note(Arc<Mutex<String>>);
+
+impl Observer for Note {
+    fn report(&self, stage: &str, done: usize, total: usize, _: &str) {
+        if let Ok(mut doing) = self.0.lock() {
+            *doing = format!("{stage} {done}/{total}");
+        }
+    }
+}
+
+fn is_below(error: &Error, folder: &Path) -> bool {
+    matches!(error, Error::Io { path, .. } if path.starts_with(folder))
+}
+
+/// The name of this machine.
+fn host() -> String {
+    let file = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = file.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    match name.trim() {
+        "" => "somewhere".to_owned(),
+        name => name.chars().take(100).collect(),
+    }
+}
