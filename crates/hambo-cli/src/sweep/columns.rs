@@ -97,13 +97,15 @@ pub fn columns(plan: &Plan, records: &[(&Job, Option<Record>)]) -> Vec<Column> {
         };
         found.push(match name {
             "horizon" => count(name, &rows, |row| value(row)?.parse().ok()),
+            // What came out has a column `method` of its own.
+            "method" => text("methods", &rows, value),
             _ => text(&name.replace('-', "_"), &rows, value),
         });
     }
     let of = |row: &Row<'_>, number: fn(&Number) -> Option<f64>| row.estimate.and_then(number);
     let told = |row: &Row<'_>, text: fn(&Record) -> Option<String>| row.record.and_then(text);
     found.extend([
-        text("estimate_method", &rows, |row| Some(row.estimate?.method.name().to_owned())),
+        text("method", &rows, |row| Some(row.estimate?.method.name().to_owned())),
         number("value", &rows, |row| of(row, |e| e.value)),
         number("std_error", &rows, |row| of(row, |e| e.std_error)),
         number("lower_bound", &rows, |row| of(row, |e| e.lower_bound)),

@@ -36,6 +36,8 @@ pub struct Grid {
     pub data: Vec<DataSet>,
     pub policies: Vec<Candidate>,
     pub combinations: Vec<Combination>,
+    /// Settings of which there are several values.
+    axes: BTreeSet<String>,
 }
 
 /// What says the task: an environment, a task file, or neither.
@@ -128,11 +130,18 @@ impl Plan {
 
     /// A job in a few words.
     pub fn told(&self, job: &Job) -> String {
-        let settings = &self.settings(job).settings;
-        let axes: Vec<String> =
-            settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let (policy, data) = (&self.policy(job).name, &self.data(job).name);
-        format!("{policy} on {data}, seed {}, {}", job.seed, axes.join(", "))
+        let parts = [format!("{policy} on {data}"), format!("seed {}", job.seed)];
+        parts.into_iter().chain(self.choices(job)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What tells its settings, and its task, from those of other jobs of the grid.
+    pub fn choices(&self, job: &Job) -> Vec<String> {
+        let (grid, world) = (self.grid(job), self.world(job));
+        let task = world.env.iter().chain(&world.task).filter(|_| grid.worlds.len() > 1).cloned();
+        let settings = self.settings(job).settings.iter();
+        let settings = settings.filter(|(name, _)| grid.axes.contains(name));
+        task.chain(settings.map(|(name, value)| format!("{name} {value}"))).collect()
     }
 
     /// The flags of `hambo evaluate` for a job.
@@ -146,9 +155,9 @@ impl Plan {
 
     /// The same as the command reads them, with a folder and a device.
     pub fn arguments(&self, job: &Job, out: &Path, machine: &Machine) -> Result<Box<Evaluate>> {
-        let read = evaluate_arguments(&self.flags(job));
-        let mut arguments = read.map_err(Error::Mismatch)?;
-        arguments.out = Some(out.to_owned());
+        let mut flags = self.flags(job);
+        flags.push(format!("--out={}", out.display()));
+        let mut arguments = evaluate_arguments(&flags).map_err(Error::Mismatch)?;
         (arguments.machine.device, arguments.machine.threads) = (machine.device, machine.threads);
         Ok(arguments)
     }
@@ -197,7 +206,12 @@ fn read_grid(written: &Written, file: &Spanned<GridFile>) -> Result<Grid> {
         read_worlds(written, file)?.into_iter().unzip();
     let data = read_data(written, file)?;
     let policies = read_policies(written, file, &tasks, &combinations)?;
-    Ok(Grid { name: file.name.clone().unwrap_or_default(), worlds, data, policies, combinations })
+    let varied = combinations.iter().flat_map(|one| {
+        let pairs = one.settings.iter().zip(&combinations[0].settings);
+        pairs.filter(|(own, first)| own != first).map(|((name, _), _)| name.clone())
+    });
+    let (name, axes) = (file.name.clone().unwrap_or_default(), varied.collect());
+    Ok(Grid { name, worlds, data, policies, combinations, axes })
 }
 
 fn read_worlds(written: &Written, file: &GridFile) -> Result<Vec<(World, Option<Task>)>> {
@@ -264,8 +278,7 @@ fn read_policies(
     tasks: &[Option<Task>],
     combinations: &[Combination],
 ) -> Result<Vec<Candidate>> {
-    let readings =
-        combinations.iter().map(|c| (format!("{:?}", c.arguments.acting), &c.arguments.acting));
+    let readings = combinations.iter().map(|c| (format!("{:?}", c.acting), &c.acting));
     let readings: BTreeMap<_, _> = readings.collect();
     let mut found = Vec::new();
     for name in file.policies.get_ref() {

@@ -50,12 +50,9 @@ pub fn rankings(plan: &Plan, records: &[(&Job, Option<Record>)]) -> Vec<Ranking>
 }
 
 fn title(plan: &Plan, job: &Job) -> String {
-    let (grid, world) = (plan.grid(job), plan.world(job));
-    let task = world.env.as_ref().or(world.task.as_ref());
-    let settings = plan.settings(job).settings.iter();
-    let settings = settings.map(|(name, value)| format!("{name} {value}"));
-    let parts = [Some(&grid.name), Some(&plan.data(job).name), task].into_iter().flatten().cloned();
-    parts.filter(|part| !part.is_empty()).chain(settings).collect::<Vec<_>>().join(", ")
+    let parts = [plan.grid(job).name.clone(), plan.data(job).name.clone()];
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.chain(plan.choices(job)).collect::<Vec<_>>().join(", ")
 }
 
 /// Over those that have ended; one that failed counts as −∞: what is not known is not good.

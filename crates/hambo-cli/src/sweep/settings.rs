@@ -1,7 +1,7 @@
 //! Settings of a grid: flags of `hambo evaluate`, of which lists are axes.
 
 use super::written::{Settings, Written};
-use crate::args::{Arguments, Command, Evaluate};
+use crate::args::{Acting, Arguments, Command, Evaluate};
 use crate::commands::evaluation_config;
 use clap::CommandFactory;
 use hambo::{Error, Result};
@@ -12,20 +12,9 @@ use std::ops::Range;
 use toml::{Spanned, Value};
 
 /// Flags that the grid or the sweep itself sets.
-const OWN: [&str; 13] = [
-    "config",
-    "data",
-    "device",
-    "env",
-    "fitted",
-    "json",
-    "markdown",
-    "out",
-    "policy",
-    "save-every",
-    "seed",
-    "task",
-    "threads",
+const OWN: [&str; 12] = [
+    "config", "data", "device", "env", "fitted", "json", "markdown", "out", "policy", "seed",
+    "task", "threads",
 ];
 /// Flags whose values are files.
 const FILES: [&str; 3] = ["model-config", "normalizer", "search-config"];
@@ -36,8 +25,8 @@ pub struct Combination {
     pub settings: Vec<(String, String)>,
     /// The same for `hambo evaluate`.
     pub flags: Vec<String>,
-    /// The same as the command reads them, for what the jobs have in common.
-    pub arguments: Box<Evaluate>,
+    /// How the policy takes its actions.
+    pub acting: Acting,
     /// A digest of all that the settings decide, defaults and files among them.
     pub content: String,
 }
@@ -151,8 +140,11 @@ fn combination(
         let is_named = |axis: &&Axis| text.contains(&format!("--{} ", axis.name));
         axes.iter().find(is_named).map_or(grid.clone(), |axis| axis.at.clone())
     };
-    let words: Vec<String> =
-        ["--data=.", "--policy=."].map(str::to_owned).into_iter().chain(flags.clone()).collect();
+    let words: Vec<String> = ["--data=.", "--policy=.", "--out=."]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(flags.clone())
+        .collect();
     let mut arguments =
         evaluate_arguments(&words).map_err(|text| written.problem(named(&text), text))?;
     let config = evaluation_config(&arguments).and_then(|c| c.validate().map(|()| c));
@@ -160,17 +152,16 @@ fn combination(
         Error::Setting { name, .. } => written.problem(place(&name.replace('_', "-")), e),
         _ => written.problem(place("model-config"), e),
     })?;
-    // What is in the files counts, not where they are.
-    let Evaluate { model_config, search_config, acting, .. } = &mut *arguments;
-    let files = (model_config.take(), search_config.take(), acting.normalizer.normalizer.take());
+    // What is in the files counts, not where they are; nor how often unfinished work is saved.
+    let normalizer = arguments.acting.normalizer.normalizer.take();
+    (arguments.model_config, arguments.search_config, arguments.save_every) = (None, None, 0.0);
     let content = format!("{arguments:?}{config:?}{digests:?}");
-    (arguments.model_config, arguments.search_config) = (files.0, files.1);
-    arguments.acting.normalizer.normalizer = files.2;
+    arguments.acting.normalizer.normalizer = normalizer;
     let settings = axes.iter().zip(values);
     Ok(Combination {
         settings: settings.map(|(axis, value)| (axis.name.clone(), (*value).to_owned())).collect(),
         flags,
-        arguments,
+        acting: arguments.acting,
         content: sha256_of(content.as_bytes()),
     })
 }

@@ -18,6 +18,7 @@ mod policies;
 mod report;
 mod resume;
 mod simple;
+mod sweep;
 mod tasks;
 mod validate;
 

@@ -1,0 +1,432 @@
+//! `hambo sweep`: the same plan on one worker, on shards, and on workers that are killed.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Eight jobs, each in a fraction of a second.
+const PLAN: &str = r#"
+[settings]
+horizon = 15
+model_config = "small.json"
+rollouts = 200
+method = "dainf,ds"
+save_every = 0
+
+[[grid]]
+env = "point-safety"
+data = ["data.hdf5", ["data.hdf5", "other.hdf5"]]
+policies = [
+    "builtin:waypoint,y=1.6",
+    "builtin:waypoint,y=2.0",
+]
+seeds = [1, 2]
+"#;
+const JOBS: usize = 8;
+
+fn place() -> Place {
+    let place = Place::with_data();
+    place.succeeds(&COLLECT.replace("--seed 1", "--seed 2").replace("data.hdf5", "other.hdf5"));
+    place.write("plan.toml", PLAN);
+    place
+}
+
+/// Runs what must end well; returns what it said on standard error.
+fn works(place: &Place, line: &str) -> String {
+    let run = place.hambo(line);
+    assert_eq!(run.code, Some(0), "hambo {line}\n{}\n{}", run.stdout, run.stderr);
+    run.stderr
+}
+
+fn names(place: &Place, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(place.path(folder)).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// All jobs of a folder are done, nobody has one, and the table is this one, bit for bit.
+fn same_tables(place: &Place, folder: &str, expected: &str) {
+    works(place, &format!("sweep plan.toml --out {folder} --collect"));
+    for file in ["table.csv", "table.parquet"] {
+        let [there, here] =
+            [expected, folder].map(|f| fs::read(place.path(&format!("{f}/{file}"))).unwrap());
+        assert!(there == here, "{folder}/{file} differs");
+    }
+    assert_eq!(names(place, &format!("{folder}/done")).len(), JOBS);
+    assert!(names(place, &format!("{folder}/leases")).is_empty());
+}
+
+fn table(place: &Place, folder: &str) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(place.path(&format!("{folder}/table.csv"))).unwrap();
+    let cells = |line: &str| -> Vec<String> {
+        let mut inside = false;
+        let cells = line.split(|c| {
+            inside ^= c == '"';
+            c == ',' && !inside
+        });
+        cells.map(|cell| cell.trim_matches('"').to_owned()).collect()
+    };
+    let head = cells(text.lines().next().unwrap());
+    let row = |line: &str| head.iter().cloned().zip(cells(line)).collect();
+    text.lines().skip(1).map(row).collect()
+}
+
+/// The first words of the lines that tell of a job that ended.
+fn ended(said: &str) -> Vec<String> {
+    let ends = said.lines().filter(|line| line.contains(": BOUND "));
+    let job =
+        |line: &str| line.split_once(" s: ").unwrap().1.split(": BOUND").next().unwrap().to_owned();
+    ends.map(job).collect()
+}
+
+fn start(place: &Place, line: &str, log: &str) -> Child {
+    let log = fs::File::options().create(true).append(true).open(place.path(log)).unwrap();
+    place.command(line).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+#[test]
+fn a_sweep_becomes_a_table_once_whoever_does_it() {
+    let place = place();
+    let before = place.hambo("sweep plan.toml --out whole --status");
+    assert_eq!((before.code, before.stdout.as_str()), (Some(0), "8 jobs: 0 done, 8 waiting\n"));
+    assert!(!place.path("whole").exists(), "looking makes nothing");
+    let said = works(&place, "sweep plan.toml --out whole");
+    assert_eq!(ended(&said).len(), JOBS);
+    let rows = table(&place, "whole");
+    assert_eq!(rows.len(), 2 * JOBS, "two methods a job");
+    assert!(rows.iter().all(|row| row["state"] == "done" && row["horizon"] == "15"));
+    let page = fs::read_to_string(place.path("whole/table.html")).unwrap();
+    assert!(
+        page.contains("<h2>data.hdf5 other.hdf5</h2>") && page.contains("mean bound"),
+        "{page}"
+    );
+    let page = fs::read_to_string(place.path("whole/index.html")).unwrap();
+    assert!(page.contains("8 jobs: 8 done") && !page.contains("reload"), "{page}");
+
+    // A job is what the command says.
+    let row = &rows[0];
+    let line =
+        EVALUATE.replace(METHODS, "dainf,ds").replace("builtin:waypoint", "builtin:waypoint,y=1.6");
+    let alone = place.json(&format!("{line} --seed 1 --json"));
+    assert_eq!(
+        (row["data"].as_str(), row["policy"].as_str()),
+        ("data.hdf5", "builtin:waypoint,y=1.6")
+    );
+    assert_eq!(row["lower_bound"].parse::<f64>().unwrap(), alone["lower_bound"].as_f64().unwrap());
+
+    assert_eq!(works(&place, "sweep plan.toml --out whole"), "", "nothing is done again");
+    for i in 1..=4 {
+        works(&place, &format!("sweep plan.toml --out parts --shard {i}/4"));
+        assert_eq!(names(&place, "parts/done").len(), 2 * i);
+    }
+    same_tables(&place, "parts", "whole");
+    assert_eq!(
+        works(&place, "sweep plan.toml --out parts --shard 9/9"),
+        "",
+        "an empty part is done"
+    );
+
+    let mut workers: Vec<Child> = (0..2)
+        .map(|_| start(&place, "sweep plan.toml --out pair --threads 1", "pair.log"))
+        .collect();
+    assert!(workers.iter_mut().all(|worker| worker.wait().unwrap().success()));
+    let mut jobs = ended(&fs::read_to_string(place.path("pair.log")).unwrap());
+    jobs.sort();
+    jobs.dedup();
+    assert_eq!(jobs.len(), JOBS, "each is done by one of them");
+    same_tables(&place, "pair", "whole");
+}
+
+#[test]
+fn killed_workers_lose_nothing_and_nothing_is_done_twice() {
+    let place = place();
+    works(&place, "sweep plan.toml --out whole");
+    let line = "sweep plan.toml --out killed --stale-after 0.5 --threads 1";
+    let mut bits = std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
+    let mut random = || {
+        bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(bits >> 8) / f64::from(1 << 24)
+    };
+    let mut workers = [0, 1].map(|_| start(&place, line, "killed.log"));
+    let (mut kills, begin) = (0, Instant::now());
+    while kills < 12 && begin.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_secs_f64(0.05 + 0.4 * random()));
+        let worker = &mut workers[usize::from(random() < 0.5)];
+        kills += usize::from(worker.try_wait().unwrap().is_none());
+        worker.kill().unwrap(); // SIGKILL
+        worker.wait().unwrap();
+        if names(&place, "killed/done").len() == JOBS {
+            break;
+        }
+        *worker = start(&place, line, "killed.log");
+    }
+    assert!(kills >= 4, "killed {kills} times: too fast to be tested");
+    for worker in &mut workers {
+        let _ = worker.wait();
+    }
+    works(&place, line);
+    same_tables(&place, "killed", "whole");
+    let mut jobs = ended(&fs::read_to_string(place.path("killed.log")).unwrap());
+    let told = jobs.len();
+    jobs.sort();
+    jobs.dedup();
+    assert_eq!(jobs.len(), told, "a job was done twice");
+    println!("killed {kills} times");
+}
+
+/// The lease of a worker that is no more.
+fn leave_lease(place: &Place, job: &str, time: u64) {
+    fs::create_dir_all(place.path("out/leases")).unwrap();
+    let said = format!(
+        r#"{{"worker": "gone:1", "counter": 7, "time": {time}, "stale_after": 1.0, "doing": "training 1/2"}}"#
+    );
+    place.write(&format!("out/leases/{job}.0"), said);
+}
+
+#[test]
+fn the_job_of_a_dead_worker_is_taken_up_whatever_the_clocks_say() {
+    let place = place();
+    works(&place, "sweep plan.toml --out whole");
+    let jobs = names(&place, "whole/done");
+    let jobs: Vec<&str> = jobs.iter().map(|name| name.strip_suffix(".json").unwrap()).collect();
+    // One of a clock that is a century ahead, in the file's own time too; one of a clock that stands at 1970.
+    leave_lease(&place, jobs[0], 5_000_000_000);
+    leave_lease(&place, jobs[1], 0);
+    let set = |job: &str, time: SystemTime| {
+        let file = fs::File::options().write(true).open(place.path(&format!("out/leases/{job}.0")));
+        file.unwrap().set_modified(time).unwrap();
+    };
+    set(jobs[0], SystemTime::now() + Duration::from_secs(3_000_000_000));
+    set(jobs[1], SystemTime::UNIX_EPOCH);
+    let status = place.json("sweep plan.toml --out out --status --json");
+    assert_eq!((&status["waiting"], &status["done"]), (&6.into(), &0.into()));
+    assert_eq!(
+        (&status["running"][0]["job"], &status["stale"][0]["job"]),
+        (&jobs[0].into(), &jobs[1].into())
+    );
+    let text = place.succeeds("sweep plan.toml --out out --status");
+    assert!(
+        text.contains("gone:1") && text.contains("stale") && text.contains("training 1/2"),
+        "{text}"
+    );
+    let start = Instant::now();
+    let said = works(&place, "sweep plan.toml --out out");
+    assert!(start.elapsed() >= Duration::from_secs(1), "the time it declared had to pass");
+    assert_eq!(said.matches("takes up what a worker left").count(), 2, "{said}");
+    same_tables(&place, "out", "whole");
+}
+
+#[test]
+fn a_stopped_worker_keeps_its_job_and_a_begun_job_goes_on() {
+    let place = place();
+    // Long enough to be stopped in the middle.
+    place.write(
+        "small.json",
+        SMALL.replace("\"steps\": 300", "\"steps\": 4000").replace(": 100,", ": 50,"),
+    );
+    let plan = PLAN.replace("seeds = [1, 2]", "seeds = [1]").replace("[\"data.hdf5\", [", "[[");
+    place.write("plan.toml", plan.replace("    \"builtin:waypoint,y=2.0\",\n", ""));
+    works(&place, "sweep plan.toml --out whole");
+    let job = names(&place, "whole/done").remove(0).replace(".json", "");
+    let line = "sweep plan.toml --out out --stale-after 0.5";
+    let mut first = start(&place, line, "first.log");
+    let begun = place.path(&format!("out/jobs/{job}/unfinished/training.safetensors"));
+    while !begun.exists() {
+        assert!(first.try_wait().unwrap().is_none(), "too fast to be tested");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let signal = |name: &str, process: u32| {
+        assert!(
+            Command::new("kill").args([name, &process.to_string()]).status().unwrap().success()
+        );
+    };
+    signal("-STOP", first.id());
+    let mut second = start(&place, line, "second.log");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(second.try_wait().unwrap().is_none(), "it waits for the one that was stopped");
+    assert_eq!(fs::read_to_string(place.path("second.log")).unwrap(), "");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(second.wait().unwrap().success());
+    let said = fs::read_to_string(place.path("second.log")).unwrap();
+    assert!(said.contains("takes up what a worker left"), "{said}");
+    let log = fs::read_to_string(place.path(&format!("out/jobs/{job}/log.csv"))).unwrap();
+    let whole = fs::read_to_string(place.path(&format!("whole/jobs/{job}/log.csv"))).unwrap();
+    assert_eq!(log.lines().count(), whole.lines().count(), "it went on where the first was");
+    for file in ["table.csv", "table.parquet"] {
+        let read = |folder: &str| fs::read(place.path(&format!("{folder}/{file}"))).unwrap();
+        assert!(read("out") == read("whole"), "{file} differs");
+    }
+}
+
+#[test]
+fn failed_jobs_and_gates_are_told_and_tried_again_only_if_asked() {
+    let place = place();
+    let plan = PLAN.replace("rollouts = 200", "rollouts = 200\nsubsample = [\"2\", \"300\"]");
+    place.write("plan.toml", plan.replace("seeds = [1, 2]", "seeds = [1]"));
+    let run = place.hambo("sweep plan.toml --out out");
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stdout.starts_with("8 jobs: 4 done, 4 failed\n"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("builtin:waypoint,y=1.6 on data.hdf5, seed 1, subsample 2"),
+        "{}",
+        run.stdout
+    );
+    let rows = table(&place, "out");
+    assert_eq!(rows.len(), 4 * 2 + 4);
+    for row in &rows {
+        assert_eq!(row["state"] == "failed", row["subsample"] == "2");
+        assert_eq!(row["error"].is_empty(), row["subsample"] == "300");
+    }
+    let again = place.hambo("sweep plan.toml --out out");
+    assert_eq!((again.code, again.stderr.as_str()), (Some(1), ""), "nothing is tried again");
+    let retried = place.hambo("sweep plan.toml --out out --retry-failed");
+    assert_eq!((retried.code, retried.stderr.matches(": failed: ").count()), (Some(1), 4));
+
+    let plan = PLAN.replace(
+        "rollouts = 200",
+        "rollouts = 200\nthreshold = [-1000, 1000]\naccept = \"extrapolation\"",
+    );
+    place.write("plan.toml", plan.replace("seeds = [1, 2]", "seeds = [1]"));
+    let run = place.hambo("sweep plan.toml --out out");
+    assert_eq!(run.code, Some(1));
+    assert!(run.stdout.starts_with("8 jobs: 8 done\n\ngate failed"), "{}", run.stdout);
+    assert_eq!(run.stdout.matches("FAILS the threshold").count(), 4, "{}", run.stdout);
+    assert_eq!(names(&place, "out/done").len(), 4 + 8, "jobs of another plan stay");
+}
+
+#[test]
+fn a_changed_input_is_another_job() {
+    let place = place();
+    works(&place, "sweep plan.toml --out out");
+    place.succeeds(&COLLECT.replace("--seed 1", "--seed 3").replace("data.hdf5", "other.hdf5"));
+    assert_eq!(
+        ended(&works(&place, "sweep plan.toml --out out")).len(),
+        4,
+        "of the second data set"
+    );
+    place.write("small.json", SMALL.replace("300", "200"));
+    assert_eq!(ended(&works(&place, "sweep plan.toml --out out")).len(), JOBS);
+    // What is written out, but not other, is no other job; nor is another place of the plan.
+    place.write(
+        "plan.toml",
+        PLAN.replace("horizon = 15", "horizon = 15\ndelta = 0.05\nsave-every = 9"),
+    );
+    assert_eq!(works(&place, "sweep plan.toml --out out"), "");
+    let inside = place.path("");
+    let outside = Place::new();
+    let line = format!(
+        "sweep {} --out {}",
+        inside.join("plan.toml").display(),
+        inside.join("out").display()
+    );
+    assert_eq!(works(&outside, &line), "");
+}
+
+#[test]
+fn plans_with_mistakes_are_refused_before_anything_runs() {
+    let place = place();
+    for (from, to, words) in [
+        ("rollouts = 200", "rolouts = 200", &["line 5: rolouts: ", "`rollouts`"][..]),
+        ("rollouts = 200", "rollouts = \"many\"", &["line 5: ", "many"]),
+        ("rollouts = 200", "rollouts = 3", &["line 5: rollouts = 3: expected"]),
+        ("rollouts = 200", "rollouts = []", &["line 5: rollouts: expected at least one value"]),
+        ("rollouts = 200", "rollouts = [200, 200]", &["line 5: rollouts: 200 is there twice"]),
+        (
+            "rollouts = 200",
+            "rollouts = { a = 1 }",
+            &["line 5: rollouts: expected a text or a number"],
+        ),
+        ("rollouts = 200", "seed = 3", &["line 5: seed: not a setting"]),
+        ("rollouts = 200", "curves = \"yes\"", &["line 5: curves: expected true or false"]),
+        ("rollouts = 200", "beta = \"large\"", &["line 5: beta = large: expected"]),
+        ("horizon = 15", "", &["line 9: expected `horizon` among the settings"]),
+        ("horizon = 15", "horizon = 0", &["line 3: horizon = 0: expected"]),
+        ("\"dainf,ds\"", "\"dainf,dx\"", &["line 6: ", "dx"]),
+        ("\"small.json\"", "\"gone.json\"", &["line 4: model-config: ", "gone.json: cannot read"]),
+        ("[[grid]]", "[[grids]]", &["line 9: unknown field `grids`"]),
+        ("env = ", "envs = ", &["line 10: unknown field `envs`"]),
+        ("\"point-safety\"", "\"moon\"", &["line 10: env: ", "moon"]),
+        ("env = \"point-safety\"", "task = \"gone.toml\"", &["line 10: task: ", "gone.toml"]),
+        ("[\"data.hdf5\", [", "[\"gone.hdf5\", [", &["line 11: data: ", "gone.hdf5"]),
+        ("[\"data.hdf5\", [", "[\"small.json\", [", &["line 11: data: ", "small.json"]),
+        (
+            "[\"data.hdf5\", [\"data.hdf5\", \"other.hdf5\"]]",
+            "[]",
+            &["line 11: data: expected at least one"],
+        ),
+        ("\"builtin:waypoint,y=2.0\"", "\"gone.zip\"", &["line 14: policies: ", "gone.zip"]),
+        ("\"builtin:waypoint,y=2.0\"", "\"small.json\"", &["line 14: policies: ", "small.json"]),
+        ("\"builtin:waypoint,y=2.0\"", "\"builtin:swing-up\"", &["line 14: policies: "]),
+        (
+            "\"builtin:waypoint,y=2.0\"",
+            "\"builtin:waypoint,y=1.6\"",
+            &["line 14: ", "is there twice"],
+        ),
+        ("seeds = [1, 2]", "seeds = []", &["line 16: seeds: expected at least one"]),
+        ("seeds = [1, 2]", "seeds = [1, -2]", &["line 16: "]),
+        ("seeds = [1, 2]", "seeds = \"all\"", &["line 16: invalid type"]),
+        ("seeds = [1, 2]", "seeds = [1, 2", &["line 1"]),
+    ] {
+        assert!(PLAN.contains(from), "{from}");
+        place.write("wrong.toml", PLAN.replace(from, to));
+        place.refuses("sweep wrong.toml --out out", &[&["error: wrong.toml: "], words].concat());
+    }
+    place.refuses("sweep gone.toml --out out", &["error: gone.toml: cannot read: "]);
+    place.refuses("sweep plan.toml --out out --stale-after 0", &["stale-after = 0: expected"]);
+    place.misuses("sweep plan.toml --out out --shard 3/2", &["--shard", "I/N"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_refused() {
+    let place = place();
+    place.refuses("sweep plan.toml --out small.json", &["error: small.json: not a folder"]);
+    if cfg!(target_os = "linux") {
+        place.refuses(
+            "sweep plan.toml --out /proc/out",
+            &["error: /proc/out/done: cannot make the folder: "],
+        );
+    }
+}
+
+/// A disk that is too small for the first job, then larger; skipped where a test may not mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_stops_the_worker_and_loses_no_job() {
+    let place = place();
+    works(&place, "sweep plan.toml --out whole");
+    fs::create_dir(place.path("disk")).unwrap();
+    let script = "mount -t tmpfs -o size=160k tmpfs disk || exit 77
+        \"$HAMBO\" sweep plan.toml --out disk/out > told 2>&1; echo $? > codes
+        ls disk/out/failed > failed; ls disk/out/leases > leases
+        mount -o remount,size=64m disk || exit 77
+        \"$HAMBO\" sweep plan.toml --out disk/out >> told 2>&1; echo $? >> codes
+        cp -r disk/out copy";
+    let isolated = |flags: &str| {
+        let mut command = Command::new("unshare");
+        command.args(flags.split_whitespace()).args(["--mount", "sh", "-c", script]);
+        command.current_dir(place.0.path()).env("HAMBO", env!("CARGO_BIN_EXE_hambo")).output()
+    };
+    let done = |flags: &&str| isolated(flags).is_ok_and(|o| o.status.success());
+    if !["", "--map-root-user"].iter().any(done) {
+        println!("skipped: this system does not let a test mount a small disk (unshare --mount)");
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    let told = read("told");
+    assert_eq!(read("codes"), "2\n0\n", "{told}");
+    assert!(
+        told.contains("error: disk/out/") && told.contains("No space left on device"),
+        "{told}"
+    );
+    assert_eq!(
+        (read("failed").as_str(), read("leases").as_str()),
+        ("", ""),
+        "it is no fault of a job"
+    );
+    same_tables(&place, "copy", "whole");
+}
