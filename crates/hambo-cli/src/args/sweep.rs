@@ -43,7 +43,7 @@ pub struct Sweep {
     #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
     /// Do jobs again that failed
-    #[arg(long, conflicts_with_all = ["status", "collect"])]
+    #[arg(long, conflicts_with_all = ["status", "collect", "list"])]
     pub retry_failed: bool,
     /// Seconds without a sign of life after which this worker counts as dead, and its job is taken up
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, allow_negative_numbers = true)]
@@ -54,6 +54,9 @@ pub struct Sweep {
     /// Do nothing, write the table of all that is done
     #[arg(long, conflicts_with = "status")]
     pub collect: bool,
+    /// Do nothing, print each job as a line of JSON: its name, that of its model, its flags, whether it has ended
+    #[arg(long, conflicts_with_all = ["status", "collect", "json"])]
+    pub list: bool,
     #[command(flatten)]
     pub machine: Machine,
     /// Print how far it is as one JSON object

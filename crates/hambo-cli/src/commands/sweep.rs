@@ -9,7 +9,7 @@ use crate::shard::part;
 use crate::sweep::parquet;
 use crate::sweep::{Board, Job, PAGE, Plan, Status, Worker, columns, csv, live, ranked, records};
 use hambo::{Error, Result};
-use hambo_engine::files::make_folder;
+use hambo_engine::files::{make_folder, sha256_of};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,6 +21,10 @@ pub fn run(arguments: &Sweep) -> Outcome {
     let plan = Plan::read(&arguments.plan)?;
     let all: Vec<&Job> = plan.jobs.iter().collect();
     let jobs = arguments.shard.map_or(all.clone(), |shard| part(all, shard));
+    if arguments.list {
+        print(&list(&plan, &jobs, &Board::at(&arguments.out))?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let works = !arguments.status && !arguments.collect;
     let board = match works {
         true => work(&plan, jobs.clone(), arguments)?,
@@ -34,6 +38,19 @@ pub fn run(arguments: &Sweep) -> Outcome {
     print(&if arguments.json { json!(status).to_string() } else { status.to_string() })?;
     let is_good = if arguments.status { !status.has_trouble() } else { status.is_good() };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The jobs, for programs that run them elsewhere.
+fn list(plan: &Plan, jobs: &[&Job], board: &Board) -> Result<String> {
+    let seen = board.look()?;
+    let line = |job: &&Job| {
+        let fit = sha256_of(plan.fit_content(job).as_bytes());
+        json!({
+            "job": job.id, "fit": fit, "what": plan.told(job), "flags": plan.flags(job), "ended": seen.ended(&job.id),
+        })
+        .to_string()
+    };
+    Ok(jobs.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Does the jobs.

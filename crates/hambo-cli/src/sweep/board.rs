@@ -45,7 +45,7 @@ impl Board {
             return Err(Error::file(folder, "not a folder; name an existing folder or a new one"));
         }
         let board = Board::at(folder);
-        [board.done(), board.failed(), board.leases(), board.jobs()]
+        [board.done(), board.failed(), board.leases(), board.jobs(), board.fits()]
             .iter()
             .try_for_each(|folder| make_folder(folder))?;
         Ok(board)
@@ -71,6 +71,11 @@ impl Board {
 
     fn jobs(&self) -> PathBuf {
         self.folder.join("jobs")
+    }
+
+    /// Models that jobs share.
+    pub fn fits(&self) -> PathBuf {
+        self.folder.join("fits")
     }
 
     /// The folder of a job.

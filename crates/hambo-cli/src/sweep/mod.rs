@@ -2,6 +2,7 @@
 
 mod board;
 mod columns;
+mod fits;
 mod lease;
 mod page;
 #[cfg(feature = "parquet")]

@@ -23,7 +23,6 @@ const FORMAT: &str = "hambo-sweep/1";
 pub struct Plan {
     pub name: String,
     pub about: String,
-    pub keep_models: bool,
     pub grids: Vec<Grid>,
     /// By seed first: what is cut off early has something of everything.
     pub jobs: Vec<Job>,
@@ -93,7 +92,6 @@ impl Plan {
         let mut plan = Plan {
             name: written.name(),
             about: file.about.clone().unwrap_or_default(),
-            keep_models: file.keep_models,
             grids: grids.collect::<Result<_>>()?,
             jobs: Vec::new(),
         };
@@ -144,6 +142,11 @@ impl Plan {
         task.chain(settings.map(|(name, value)| format!("{name} {value}"))).collect()
     }
 
+    /// All that decides which model a job learns, but for the program and the device.
+    pub fn fit_content(&self, job: &Job) -> String {
+        self.grid(job).fit_content([job.world, job.data, job.combination], job.seed)
+    }
+
     /// The flags of `hambo evaluate` for a job.
     pub fn flags(&self, job: &Job) -> Vec<String> {
         let data = self.data(job).paths.iter().map(|path| format!("--data={}", path.display()));
@@ -163,19 +166,31 @@ impl Plan {
     }
 }
 
+impl Job {
+    /// What jobs on the same model have in common.
+    pub fn fit(&self) -> [u64; 5] {
+        let places = [self.grid, self.world, self.data, self.combination].map(|i| i as u64);
+        [places[0], places[1], places[2], places[3], self.seed]
+    }
+}
+
 impl Grid {
+    /// All that decides which model is learned; settings that do not matter for it are in it, too.
+    fn fit_content(&self, [world, data, combination]: [usize; 3], seed: u64) -> String {
+        let (world, data) = (&self.worlds[world].content, &self.data[data].digest);
+        format!("{world}\n{data}\n{seed}\n{}", self.combinations[combination].content)
+    }
+
     /// All jobs of a seed; those on the same model follow each other.
     fn jobs(&self, grid: usize, seed: u64) -> Vec<Job> {
         let mut found = Vec::new();
-        for (world, place) in self.worlds.iter().enumerate() {
-            for (data, logs) in self.data.iter().enumerate() {
-                for (combination, settings) in self.combinations.iter().enumerate() {
+        for world in 0..self.worlds.len() {
+            for data in 0..self.data.len() {
+                for combination in 0..self.combinations.len() {
+                    let fit = self.fit_content([world, data, combination], seed);
                     for (policy, candidate) in self.policies.iter().enumerate() {
                         let agent = candidate.digest.as_ref().unwrap_or(&candidate.spec);
-                        let content = format!(
-                            "{FORMAT}\n{}\n{}\n{agent}\n{seed}\n{}",
-                            place.content, logs.digest, settings.content
-                        );
+                        let content = format!("{FORMAT}\n{fit}\n{agent}");
                         let id = sha256_of(content.as_bytes())[..DIGITS].to_owned();
                         found.push(Job { id, seed, grid, world, data, policy, combination });
                     }

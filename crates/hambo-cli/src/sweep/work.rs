@@ -1,6 +1,7 @@
 //! A worker: takes jobs that nobody has, and those of workers that died, until all have ended.
 
 use super::board::{Board, PAGE, Seen};
+use super::fits::Fits;
 use super::lease::{Lease, Watch, file_of};
 use super::page::live;
 use super::plan::{Job, Plan};
@@ -35,6 +36,7 @@ pub struct Worker<'a> {
     name: String,
     /// What computes, by name, as unfinished work knows it.
     program: BTreeMap<String, String>,
+    fits: Fits<'a>,
     start: Instant,
 }
 
@@ -47,8 +49,8 @@ impl<'a> Worker<'a> {
     ) -> Result<Self> {
         let program = program(&device(machine)?, None);
         let name = format!("{}:{}", host(), std::process::id());
-        let start = Instant::now();
-        Ok(Worker { plan, board, jobs, machine, stale_after, name, program, start })
+        let (fits, start) = (Fits::new(plan, board, &program), Instant::now());
+        Ok(Worker { plan, board, jobs, machine, stale_after, name, program, fits, start })
     }
 
     /// Works until all of its jobs have ended, here or elsewhere.
@@ -59,8 +61,8 @@ impl<'a> Worker<'a> {
             let looked = Instant::now();
             let seen = self.board.look()?;
             let cost = looked.elapsed();
-            let open: Vec<&Job> =
-                self.jobs.iter().copied().filter(|job| !seen.ended(&job.id)).collect();
+            let open = self.jobs.iter().copied().filter(|job| !seen.ended(&job.id)).collect();
+            let open = self.fits.sorted(open, &seen.leases);
             let mut did = false;
             for job in &open {
                 did |= self.attempt(job, &seen, &mut watch)?;
@@ -125,8 +127,9 @@ impl<'a> Worker<'a> {
     /// Evaluates; a panic is an error of the job.
     fn found(&self, job: &Job, lease: &Lease) -> Result<Answer> {
         let folder = self.board.job(&job.id);
-        let arguments = self.plan.arguments(job, &folder, self.machine)?;
-        self.clear(&folder.join(UNFINISHED), &arguments.policy)?;
+        let mut arguments = self.plan.arguments(job, &folder, self.machine)?;
+        let is_lent = self.fits.lend(job, &mut arguments);
+        self.clear(&folder.join(UNFINISHED), &arguments.policy, is_lent)?;
         let flags = self.plan.flags(job).join(" ");
         let inputs = Inputs {
             logs: None,
@@ -140,11 +143,7 @@ impl<'a> Worker<'a> {
             .map_err(|_| Error::Numeric("the program panicked: please report it".to_owned()))??
             .answer;
         self.check_inputs(job, &answer)?;
-        if !self.plan.keep_models {
-            for name in ["model.json", "model.safetensors"] {
-                let _ = std::fs::remove_file(folder.join(name));
-            }
-        }
+        self.fits.keep(job, &folder)?;
         Ok(answer)
     }
 
@@ -165,14 +164,15 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Removes unfinished work of another program, another kind of device, or a plan in another folder: what it would end
-    /// in is the same job, but not with the same bits.
-    fn clear(&self, unfinished: &Path, policy: &[String]) -> Result<()> {
+    /// Removes unfinished work of another program or kind of device, which would not end with the same bits, of a plan in another
+    /// folder, and of a training whose model was learned elsewhere meanwhile.
+    fn clear(&self, unfinished: &Path, policy: &[String], is_lent: bool) -> Result<()> {
         let Ok(bytes) = std::fs::read(unfinished.join("identity.json")) else { return Ok(()) };
         let Ok(there) = serde_json::from_slice::<BTreeMap<String, String>>(&bytes) else {
             return Ok(());
         };
         let same = self.program.iter().all(|(name, value)| there.get(name) == Some(value));
+        let same = same && Fits::was_lent(&there) == is_lent;
         if same && there.get("policy") == Some(&policy.join(" ")) {
             return Ok(());
         }

@@ -15,9 +15,6 @@ pub struct PlanFile {
     pub name: Option<String>,
     /// What the table is introduced with.
     pub about: Option<String>,
-    /// Whether the fitted model of each job stays in its folder.
-    #[serde(default)]
-    pub keep_models: bool,
     /// Settings of all jobs.
     #[serde(default)]
     pub settings: Settings,

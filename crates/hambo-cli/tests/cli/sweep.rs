@@ -430,3 +430,79 @@ fn a_full_disk_stops_the_worker_and_loses_no_job() {
     );
     same_tables(&place, "copy", "whole");
 }
+
+/// A line of shell with `hambo` in its path, as the recipes of docs/scaling.md are meant.
+fn shell(place: &Place, script: &str, variables: &[(&str, String)]) {
+    let folder = Path::new(env!("CARGO_BIN_EXE_hambo")).parent().unwrap().display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-e", "-c", script]).current_dir(place.0.path()).env("PATH", path);
+    let run = Run::from(command.envs(variables.iter().cloned()).output().unwrap());
+    assert_eq!(run.code, Some(0), "{script}\n{}\n{}", run.stdout, run.stderr);
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
+}
+
+#[test]
+fn recipes_of_the_documents_give_the_same_table() {
+    let place = place();
+    works(&place, "sweep plan.toml --out whole");
+    let text = document("scaling.md");
+    let mut scripts: Vec<(String, Vec<(&str, String)>)> = Vec::new();
+    for recipe in text.split("<!-- recipe: ").skip(1) {
+        let (name, rest) = recipe.split_once(" -->").unwrap();
+        let script = rest.split("```").nth(1).unwrap().strip_prefix("sh\n").unwrap();
+        let has = |tool| Command::new(tool).arg("--version").output().is_ok();
+        match name {
+            "parallel" if !has("parallel") => println!("skipped: GNU parallel is not installed"),
+            _ => scripts.push((script.to_owned(), Vec::new())),
+        }
+    }
+    assert!(scripts.len() >= 2);
+    for (script, variables) in &scripts {
+        shell(&place, script, variables);
+        same_tables(&place, "results", "whole");
+        fs::remove_dir_all(place.path("results")).unwrap();
+    }
+    for i in 1..=8 {
+        let variables =
+            [("SLURM_ARRAY_TASK_ID", format!("{i}")), ("SLURM_ARRAY_TASK_COUNT", "8".to_owned())];
+        shell(&place, &document("scaling/array.sbatch"), &variables);
+    }
+    same_tables(&place, "results", "whole");
+    fs::remove_dir_all(place.path("results")).unwrap();
+    let manifest = document("scaling/job.yaml");
+    let line = manifest.lines().find_map(|line| line.trim().strip_prefix("- hambo ")).unwrap();
+    assert!(
+        manifest.contains("command: [\"sh\", \"-c\"]") && manifest.contains("completions: 8\n")
+    );
+    let line = line.replace("/plan/", "").replace("/results", "results").replace("cuda", "cpu");
+    for i in 0..8 {
+        shell(&place, &format!("hambo {line}"), &[("JOB_COMPLETION_INDEX", format!("{i}"))]);
+    }
+    same_tables(&place, "results", "whole");
+}
+
+#[test]
+fn jobs_that_differ_in_their_policies_share_a_model() {
+    let place = place();
+    works(&place, "sweep plan.toml --out out");
+    assert_eq!(names(&place, "out/fits").len(), 4, "two data sets, two seeds");
+    for job in names(&place, "out/jobs") {
+        assert!(!place.path(&format!("out/jobs/{job}/model.safetensors")).exists());
+    }
+    // Without the models the rest of the jobs is the same, bit for bit.
+    fs::remove_dir_all(place.path("out/fits")).unwrap();
+    let last = names(&place, "out/done").remove(0);
+    let record = |place: &Place| -> Value {
+        let bytes = fs::read(place.path(&format!("out/done/{last}"))).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    let before = record(&place);
+    fs::remove_file(place.path(&format!("out/done/{last}"))).unwrap();
+    works(&place, "sweep plan.toml --out out");
+    assert_eq!(before["estimates"], record(&place)["estimates"]);
+    assert_eq!(names(&place, "out/fits").len(), 1);
+}
