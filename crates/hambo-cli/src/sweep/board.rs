@@ -149,6 +149,16 @@ impl Board {
         gone(fs::remove_file(&record)).map_err(|e| Error::io(&record, "remove", e))
     }
 
+    /// Removes leases of jobs that are done, which workers left that were killed in between. Those of failed jobs stay: they may be
+    /// of somebody who tries again.
+    pub fn remove_left_leases(&self, seen: &Seen) {
+        for (job, &latest) in seen.leases.iter().filter(|(job, _)| seen.done.contains(*job)) {
+            for generation in 0..=latest {
+                let _ = fs::remove_file(file_of(&self.leases(), job, generation));
+            }
+        }
+    }
+
     /// What the lease of a job says, and how long ago by the clock of the file system.
     pub fn lease(&self, job: &str, generation: u64, now: SystemTime) -> Option<(lease::Said, f64)> {
         let path = file_of(&self.leases(), job, generation);

@@ -3,6 +3,7 @@
 use super::plan::{Job, Plan};
 use super::record::Record;
 use crate::output::number;
+use std::collections::HashMap;
 
 /// A data set with one combination of settings.
 pub struct Ranking {
@@ -18,35 +19,37 @@ pub struct Ranking {
 pub const HEAD: [&str; 7] =
     ["policy", "mean bound", "lowest bound", "jobs", "supported", "gates passed", "problem"];
 
+/// The policies of a ranking, each with what came out of its jobs, one for each seed.
+type Policies<'a> = Vec<(&'a str, Vec<Option<&'a Record>>)>;
+
 /// One for each data set, task and combination of settings, in the plan's order.
 pub fn rankings(plan: &Plan, records: &[(&Job, Option<Record>)]) -> Vec<Ranking> {
-    type Entry<'a> = (&'a Job, Option<&'a Record>);
-    let mut sets: Vec<(String, Vec<(String, Vec<Entry<'_>>)>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut sets: Vec<(String, Policies<'_>)> = Vec::new();
+    let (mut of_title, mut of_policy) = (HashMap::new(), HashMap::new());
     for (job, record) in records {
-        let title = title(plan, job);
-        let place = *places.entry(title.clone()).or_insert_with(|| {
-            sets.push((title, Vec::new()));
+        let (title, name) = (title(plan, job), plan.policy(job).name.as_str());
+        let set = *of_title.entry(title).or_insert_with_key(|title: &String| {
+            sets.push((title.clone(), Vec::new()));
             sets.len() - 1
         });
-        let (policies, name) = (&mut sets[place].1, &plan.policy(job).name);
-        let entry = (*job, record.as_ref());
-        match policies.iter_mut().find(|(policy, _)| policy == name) {
-            Some((_, entries)) => entries.push(entry),
-            None => policies.push((name.clone(), vec![entry])),
-        }
+        let policies = &mut sets[set].1;
+        let policy = *of_policy.entry((set, name)).or_insert_with(|| {
+            policies.push((name, Vec::new()));
+            policies.len() - 1
+        });
+        policies[policy].1.push(record.as_ref());
     }
-    let ranking = |(title, mut policies): (String, Vec<(String, Vec<Entry<'_>>)>)| {
-        policies.sort_by(|(_, a), (_, b)| mean(b).total_cmp(&mean(a)));
-        let bad =
-            |entries: &[Entry<'_>]| entries.iter().any(|(_, r)| r.is_some_and(|r| !r.is_good()));
-        Ranking {
-            title,
-            bad: policies.iter().map(|(_, entries)| bad(entries)).collect(),
-            rows: policies.iter().map(|(name, entries)| cells(name, entries)).collect(),
-        }
-    };
-    sets.into_iter().map(ranking).collect()
+    sets.into_iter().map(|(title, policies)| ranking(title, policies)).collect()
+}
+
+fn ranking(title: String, mut policies: Policies<'_>) -> Ranking {
+    policies.sort_by(|(_, a), (_, b)| mean(b).total_cmp(&mean(a)));
+    let is_bad = |jobs: &[Option<&Record>]| jobs.iter().flatten().any(|record| !record.is_good());
+    Ranking {
+        title,
+        bad: policies.iter().map(|(_, jobs)| is_bad(jobs)).collect(),
+        rows: policies.iter().map(|(name, jobs)| cells(name, jobs)).collect(),
+    }
 }
 
 fn title(plan: &Plan, job: &Job) -> String {
@@ -56,19 +59,19 @@ fn title(plan: &Plan, job: &Job) -> String {
 }
 
 /// Over those that have ended; one that failed counts as −∞: what is not known is not good.
-fn mean(entries: &[(&Job, Option<&Record>)]) -> f64 {
-    let bounds: Vec<f64> = entries.iter().filter_map(|(_, r)| r.map(Record::bound)).collect();
+fn mean(jobs: &[Option<&Record>]) -> f64 {
+    let bounds: Vec<f64> = jobs.iter().flatten().map(|record| record.bound()).collect();
     match bounds.len() {
         0 => f64::NEG_INFINITY,
         count => bounds.iter().sum::<f64>() / count as f64,
     }
 }
 
-fn cells(name: &str, entries: &[(&Job, Option<&Record>)]) -> Vec<String> {
-    let records: Vec<&Record> = entries.iter().filter_map(|(_, record)| *record).collect();
+fn cells(name: &str, jobs: &[Option<&Record>]) -> Vec<String> {
+    let records: Vec<&Record> = jobs.iter().copied().flatten().collect();
     let answered = records.iter().filter(|record| record.error.is_none()).count();
     let lowest = records.iter().map(|record| record.bound()).fold(f64::INFINITY, f64::min);
-    let of = |count: usize| format!("{count} of {}", entries.len());
+    let of = |count: usize| format!("{count} of {}", jobs.len());
     let supported = records.iter().filter(|record| record.level.is_some()).count();
     let gated = records.iter().any(|record| record.verdict.is_some());
     let passed = records.iter().filter(|r| r.verdict.is_some() && r.is_good()).count();
@@ -76,7 +79,7 @@ fn cells(name: &str, entries: &[(&Job, Option<&Record>)]) -> Vec<String> {
     let bound = |value: f64| if records.is_empty() { "–".to_owned() } else { number(value) };
     vec![
         name.to_owned(),
-        bound(mean(entries)),
+        bound(mean(jobs)),
         bound(lowest),
         of(answered),
         of(supported),

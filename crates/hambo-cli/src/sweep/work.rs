@@ -76,6 +76,7 @@ impl<'a> Worker<'a> {
                 (page, rest) = (Instant::now(), LOOK.max(start.elapsed() * SHARE));
             }
             if open.is_empty() {
+                self.board.remove_left_leases(&seen);
                 return Ok(());
             }
             if !did {

@@ -19,6 +19,7 @@ mod report;
 mod resume;
 mod simple;
 mod sweep;
+mod sweep_faults;
 mod tasks;
 mod validate;
 
