@@ -10,11 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import _hambo
+from ._api import _Asked
 from ._errors import Error, SettingError
 from ._optional import load
 from ._progress import Bars, Report, reporter
@@ -57,7 +58,7 @@ def sweep(
 
     A job that fails is a row with its error; `retry_failed` does it again. A plan with a mistake is an error that names its line.
     """
-    load("pandas", "hambo.sweep")
+    pandas = load("pandas", "hambo.sweep")
     words = [os.path.abspath(plan), "--out", os.path.abspath(out)]
     if engine == "local":
         extra = ["--retry-failed"] if retry_failed else []
@@ -73,8 +74,10 @@ def sweep(
     else:
         raise SettingError(f'engine = {engine!r}: expected "local" or "ray"')
     _run([*words, "--collect"], codes=(0, 1))
-    pandas: Any = load("pandas", "hambo.sweep")
-    return pandas.read_csv(Path(out) / "table.csv", float_precision="round_trip")
+    # Later ones read every digit anyway, and no longer want to be told.
+    is_exact = tuple(map(int, pandas.__version__.split(".")[:2])) >= (3, 1)
+    exact = {} if is_exact else {"float_precision": "round_trip"}
+    return pandas.read_csv(Path(out) / "table.csv", **exact)
 
 
 def _run(words: list[str], codes: tuple[int, ...] = (0,)) -> str:
@@ -136,17 +139,8 @@ class _Job:
         os.replace(file.name, folder / f"{self.job}.json")
 
 
-@dataclass
-class _Asked:
-    """What is handed to the native half."""
-
-    flags: list[str]
-    logs: None = None
-    policies: list[_hambo.Handed] = field(default_factory=list)
-    environment: None = None
-    progress: None = None
-    command: str = ""
-    program: str = field(default_factory=lambda: str(_hambo.__file__))
+def _asked(flags: list[str], policies: list[_hambo.Handed], command: str) -> _Asked:
+    return _Asked(flags, None, policies, None, None, command, str(_hambo.__file__))
 
 
 _Model = dict[str, bytes]
@@ -156,7 +150,7 @@ def _fit(flags: list[str]) -> _Model | str:
     """Learns the model that a job and others need; a problem is told as text, as it is each job's."""
     words = [word for word in flags if not word.startswith("--policy=")]
     try:
-        return {Path(name).name: content for name, content in _hambo.fit(_Asked(words))}
+        return {Path(name).name: content for name, content in _hambo.fit(_asked(words, [], ""))}
     except Error as problem:
         return str(problem)
 
@@ -191,7 +185,7 @@ def _answer(flags: list[str], model: _Model | None) -> dict[str, Any]:
                 (Path(folder) / name).write_bytes(content)
             words = [word for word in flags if not word.startswith("--model-config=")] + [f"--fitted={folder}"]
         words = [word for word in words if not word.startswith("--save-every=")]
-        told: dict[str, Any] = json.loads(_hambo.evaluate(_Asked(words, policies=[None], command=command)).json())
+        told: dict[str, Any] = json.loads(_hambo.evaluate(_asked(words, [None], command)).json())
     return told
 
 
@@ -213,7 +207,8 @@ def _on_ray(jobs: list[_Job], out: Path, machine: list[str], options: dict[str, 
                 models = {job.fit: fit.remote(flags)}  # those on the same model follow each other
             yield evaluated.remote(job.job, flags, models.get(job.fit)), job
 
-    waiting, pending, done = started(), {}, 0
+    pending: dict[Any, _Job] = {}
+    waiting, done = started(), 0
     try:
         while True:
             while len(pending) < _AHEAD and (new := next(waiting, None)) is not None:

@@ -83,7 +83,7 @@ def cluster():
 
 def test_ray_with_a_node_that_dies(cluster, plan, whole, tmp_path):
     """Same digits, nothing lost, nothing counted twice."""
-    nodes, told = cluster[1], []
+    nodes, told, died = cluster[1], [], []
 
     def watch(stage, done, total, note):
         told.append(note)
@@ -93,10 +93,12 @@ def test_ray_with_a_node_that_dies(cluster, plan, whole, tmp_path):
     def kill():
         time.sleep(0.1)
         cluster[0].remove_node(nodes.pop(), allow_graceful=False)
+        died.append(len(told))
 
     out = tmp_path / "out"
     same(hambo.sweep(plan, out=out, engine="ray", device="cpu", progress=watch), whole)
     assert len(nodes) == 1
+    assert died[0] < JOBS, "too fast to be tested"
     assert len(told) == len(set(told)) == JOBS
     assert len(list((out / "done").iterdir())) == JOBS
     # The command and Ray share the folder.
