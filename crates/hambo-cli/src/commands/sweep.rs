@@ -34,6 +34,10 @@ pub fn run(arguments: &Sweep) -> Outcome {
     // A part of the jobs is no reason to write the table of all.
     if arguments.collect || works && arguments.shard.is_none() {
         collect(&plan, &board)?;
+    } else if board.path().is_dir() {
+        // Whoever may only look is not kept from it.
+        let jobs: Vec<&Job> = plan.jobs.iter().collect();
+        let _ = board.write(PAGE, live(&plan, &Status::of(&plan, &jobs, &board)?).as_bytes());
     }
     print(&if arguments.json { json!(status).to_string() } else { status.to_string() })?;
     let is_good = if arguments.status { !status.has_trouble() } else { status.is_good() };

@@ -17,11 +17,16 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What others did is looked for at most so often.
 const LOOK: Duration = Duration::from_secs(1);
+/// The page is written at most so often.
+const PAGE_EVERY: Duration = Duration::from_secs(5);
+/// Seconds that are waited when the folder cannot be read or written, time after time.
+const PAUSES: [u64; 3] = [1, 2, 4];
 /// Looking and writing the page take at most this share of the time.
 const SHARE: u32 = 100;
 
@@ -53,36 +58,58 @@ impl<'a> Worker<'a> {
         Ok(Worker { plan, board, jobs, machine, stale_after, name, program, fits, start })
     }
 
-    /// Works until all of its jobs have ended, here or elsewhere.
+    /// Works until all of its jobs have ended, here or elsewhere; the page tells how far it is meanwhile.
     pub fn work(&self) -> Result<()> {
-        let (mut watch, mut page) = (Watch::default(), Instant::now());
-        let mut rest = Duration::ZERO;
+        let (working, done) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.show_until(&done));
+            let result = self.work_patiently();
+            drop(working);
+            result
+        })
+    }
+
+    /// A folder that cannot be reached for a moment is no reason to stop.
+    fn work_patiently(&self) -> Result<()> {
+        let (mut watch, mut pauses) = (Watch::default(), PAUSES.iter());
         loop {
-            let looked = Instant::now();
-            let seen = self.board.look()?;
-            let cost = looked.elapsed();
-            let open = self.jobs.iter().copied().filter(|job| !seen.ended(&job.id)).collect();
-            let open = self.fits.sorted(open, &seen.leases);
-            let mut did = false;
-            for job in &open {
-                did |= self.attempt(job, &seen, &mut watch)?;
-                if did && looked.elapsed() >= LOOK.max(cost * SHARE) {
-                    break;
+            let pause = match self.round(&mut watch) {
+                Ok(None) => return Ok(()),
+                Ok(Some(did)) => {
+                    pauses = PAUSES.iter();
+                    if did { Duration::ZERO } else { LOOK.min(self.stale_after / 4) }
                 }
-            }
-            if page.elapsed() >= rest || open.is_empty() {
-                let start = Instant::now();
-                self.show();
-                (page, rest) = (Instant::now(), LOOK.max(start.elapsed() * SHARE));
-            }
-            if open.is_empty() {
-                self.board.remove_left_leases(&seen);
-                return Ok(());
-            }
-            if !did {
-                std::thread::sleep(LOOK.min(self.stale_after / 4));
+                Err(e) => match pauses.next().filter(|_| is_below(&e, self.board.path())) {
+                    Some(&seconds) => {
+                        self.say(&format!("{e}; tries again in {seconds} s"));
+                        Duration::from_secs(seconds)
+                    }
+                    None => return Err(e),
+                },
+            };
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// Looks, and does jobs for a while: whether it did one; none if there is nothing left to do.
+    fn round(&self, watch: &mut Watch) -> Result<Option<bool>> {
+        let looked = Instant::now();
+        let seen = self.board.look()?;
+        let enough = LOOK.max(looked.elapsed() * SHARE);
+        let open: Vec<&Job> =
+            self.jobs.iter().copied().filter(|job| !seen.ended(&job.id)).collect();
+        if open.is_empty() {
+            self.board.remove_left_leases(&seen);
+            return Ok(None);
+        }
+        let mut did = false;
+        for job in self.fits.sorted(open, &seen.leases) {
+            did |= self.attempt(job, &seen, watch)?;
+            if did && looked.elapsed() >= enough {
+                break;
             }
         }
+        Ok(Some(did))
     }
 
     /// Does a job, unless it is somebody's: whether it was done.
@@ -199,11 +226,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Writes the page; that it cannot be written is no reason to stop.
-    fn show(&self) {
+    /// Writes the page now and then; that it cannot be written is no reason to stop.
+    fn show_until(&self, done: &Receiver<()>) {
         let jobs: Vec<&Job> = self.plan.jobs.iter().collect();
-        if let Ok(status) = Status::of(self.plan, &jobs, self.board) {
-            let _ = self.board.write(PAGE, live(self.plan, &status).as_bytes());
+        loop {
+            let start = Instant::now();
+            if let Ok(status) = Status::of(self.plan, &jobs, self.board) {
+                let _ = self.board.write(PAGE, live(self.plan, &status).as_bytes());
+            }
+            let pause = PAGE_EVERY.max(start.elapsed() * SHARE);
+            if done.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
         }
     }
 

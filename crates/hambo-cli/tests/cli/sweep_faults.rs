@@ -181,3 +181,21 @@ fn a_full_disk_stops_the_worker_and_loses_no_job() {
     );
     same_tables(&place, "copy", "whole");
 }
+
+#[test]
+fn a_folder_that_is_gone_for_a_moment_stops_nobody() {
+    let place = place();
+    works(&place, "sweep plan.toml --out whole");
+    let mut worker = start(&place, "sweep plan.toml --out out", "log");
+    while !place.path("out/done").exists() || names(&place, "out/done").is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    fs::rename(place.path("out/leases"), place.path("away")).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(worker.try_wait().unwrap().is_none(), "it is patient, or too fast to be tested");
+    fs::rename(place.path("away"), place.path("out/leases")).unwrap();
+    assert!(worker.wait().unwrap().success());
+    let said = fs::read_to_string(place.path("log")).unwrap();
+    assert!(said.contains("; tries again in 1 s"), "{said}");
+    same_tables(&place, "out", "whole");
+}
