@@ -25,13 +25,14 @@ type Policies<'a> = Vec<(&'a str, Vec<Option<&'a Record>>)>;
 /// One for each data set, task and combination of settings, in the plan's order.
 pub fn rankings(plan: &Plan, records: &[(&Job, Option<Record>)]) -> Vec<Ranking> {
     let mut sets: Vec<(String, Policies<'_>)> = Vec::new();
-    let (mut of_title, mut of_policy) = (HashMap::new(), HashMap::new());
+    let (mut of_fit, mut of_policy) = (HashMap::new(), HashMap::new());
     for (job, record) in records {
-        let (title, name) = (title(plan, job), plan.policy(job).name.as_str());
-        let set = *of_title.entry(title).or_insert_with_key(|title: &String| {
-            sets.push((title.clone(), Vec::new()));
+        let [place @ .., _seed] = job.fit();
+        let set = *of_fit.entry(place).or_insert_with(|| {
+            sets.push((title(plan, job), Vec::new()));
             sets.len() - 1
         });
+        let name = plan.policy(job).name.as_str();
         let policies = &mut sets[set].1;
         let policy = *of_policy.entry((set, name)).or_insert_with(|| {
             policies.push((name, Vec::new()));

@@ -6,6 +6,9 @@ use crate::output::table;
 use hambo::Result;
 use serde::Serialize;
 
+/// Of long lists so many rows are printed.
+const SHOWN: usize = 20;
+
 /// Where a sweep stands.
 #[derive(Debug, Serialize)]
 pub struct Status {
@@ -154,10 +157,13 @@ impl std::fmt::Display for Status {
             write!(f, "\n\n{}", table(&["job", "worker", "state", "doing"], &all))?;
         }
         for (title, troubles) in [("failed", &self.failed), ("gate failed", &self.gates_failed)] {
-            let rows: Vec<_> =
-                troubles.iter().map(|t| vec![t.what.clone(), t.problem.clone()]).collect();
+            let shown = troubles.iter().take(SHOWN);
+            let rows: Vec<_> = shown.map(|t| vec![t.what.clone(), t.problem.clone()]).collect();
             if !rows.is_empty() {
                 write!(f, "\n\n{}", table(&[title, "why"], &rows))?;
+            }
+            if troubles.len() > SHOWN {
+                write!(f, "\nand {} more: --json has all", troubles.len() - SHOWN)?;
             }
         }
         Ok(())

@@ -104,7 +104,12 @@ impl<'a> Worker<'a> {
         }
         let mut did = false;
         for job in self.fits.sorted(open, &seen.leases) {
-            did |= self.attempt(job, &seen, watch)?;
+            match self.attempt(job, &seen, watch)? {
+                Attempt::Skipped => {}
+                // Whoever was faster learns a model now that is better not learned twice.
+                Attempt::Lost => return Ok(Some(true)),
+                Attempt::Done => did = true,
+            }
             if did && looked.elapsed() >= enough {
                 break;
             }
@@ -112,23 +117,23 @@ impl<'a> Worker<'a> {
         Ok(Some(did))
     }
 
-    /// Does a job, unless it is somebody's: whether it was done.
-    fn attempt(&self, job: &Job, seen: &Seen, watch: &mut Watch) -> Result<bool> {
+    /// Does a job, unless it is somebody's.
+    fn attempt(&self, job: &Job, seen: &Seen, watch: &mut Watch) -> Result<Attempt> {
         let leases = self.board.leases();
         let generation = match seen.leases.get(&job.id) {
             None => 0,
             Some(&held) => {
                 match watch.is_dead(&file_of(&leases, &job.id, held), self.stale_after) {
                     true => held + 1,
-                    false => return Ok(false),
+                    false => return Ok(Attempt::Skipped),
                 }
             }
         };
         let lease = Lease::take(&leases, (&job.id, generation), &self.name, self.stale_after)?;
-        let Some(lease) = lease else { return Ok(false) };
+        let Some(lease) = lease else { return Ok(Attempt::Lost) };
         // Whoever had it made known what came out before its lease went.
         if self.board.ended(&job.id) {
-            return Ok(false);
+            return Ok(Attempt::Skipped);
         }
         if generation > 0 {
             self.say(&format!("takes up what a worker left: {}", self.plan.told(job)));
@@ -148,7 +153,7 @@ impl<'a> Worker<'a> {
         match problem {
             // On a device that is broken every job would fail.
             Some(e @ Error::Device(_)) => Err(e),
-            _ => Ok(true),
+            _ => Ok(Attempt::Done),
         }
     }
 
@@ -246,6 +251,16 @@ impl<'a> Worker<'a> {
         let seconds = self.start.elapsed().as_secs_f64();
         let _ = writeln!(std::io::stderr(), "{seconds:.0} s: {text}");
     }
+}
+
+/// What became of the attempt to do a job.
+enum Attempt {
+    /// It ended, well or not.
+    Done,
+    /// It is somebody's, or has ended before.
+    Skipped,
+    /// It was nobody's a moment ago.
+    Lost,
 }
 
 /// Tells in the lease what is being done.
