@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 #[test]
 fn killed_workers_lose_nothing_and_nothing_is_done_twice() {
     let place = place();
+    // Long enough to be killed in the middle, wherever the test runs.
+    place.write("small.json", SMALL.replace("\"steps\": 300", "\"steps\": 1000"));
     works(&place, "sweep plan.toml --out whole");
     let line = "sweep plan.toml --out killed --stale-after 0.5 --threads 1";
     let mut bits = std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
