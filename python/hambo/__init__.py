@@ -13,6 +13,7 @@ from ._data import Transitions
 from ._errors import DataError, DeviceError, Error, PolicyError, SettingError, TaskError
 from ._result import Estimate, Inspection, Ranking, Result
 from ._settings import Settings
+from ._sweep import sweep
 
 __all__ = [
     "DataError",
@@ -32,6 +33,7 @@ __all__ = [
     "fit",
     "inspect",
     "rank",
+    "sweep",
 ]
 
 __version__ = _version("hambo")

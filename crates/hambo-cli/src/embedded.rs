@@ -5,7 +5,6 @@ use crate::args::{Arguments, Command};
 use crate::commands;
 pub use crate::found::{Found, Told};
 pub use crate::given::{Environment, Inputs, Subject};
-use clap::Parser;
 use hambo::data::{ColumnNames, ReadOptions};
 use hambo::{Answer, Error, Ranking};
 use std::path::PathBuf;
@@ -75,15 +74,7 @@ impl From<Error> for Failure {
 }
 
 fn parse(command: &str, flags: &[String]) -> Result<Command, Failure> {
-    let words = ["hambo", command].into_iter().chain(flags.iter().map(String::as_str));
-    Arguments::try_parse_from(words).map(|arguments| arguments.command).map_err(|e| {
-        // The first paragraph, without the usage and the hints for a terminal.
-        let text = e.to_string();
-        let first = text.split("\n\n").next().unwrap_or_default();
-        let first = first.strip_prefix("error: ").unwrap_or(first);
-        let lines: Vec<&str> = first.lines().map(str::trim).collect();
-        Failure::Flags(lines.join(" "))
-    })
+    Arguments::of(command, flags).map_err(Failure::Flags)
 }
 
 fn wrong_command() -> Failure {

@@ -10,6 +10,9 @@ mod output;
 mod plane;
 mod plot;
 mod reproduce;
+mod shard;
+mod sweep;
+mod toml_file;
 mod validate;
 mod web;
 

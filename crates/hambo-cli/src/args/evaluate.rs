@@ -66,7 +66,7 @@ The failure probability --delta is split among the policies, so that all bounds 
 
 Exit codes: 0 done, and some policy meets the threshold if there is one; 1 no policy meets it; 2 error.";
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub struct Evaluate {
     #[command(flatten)]
     pub data: Data,
@@ -199,7 +199,7 @@ pub struct Evaluate {
 }
 
 /// Flags for `--model gp`.
-#[derive(Args)]
+#[derive(Args, Debug)]
 #[command(next_help_heading = "Gaussian process (--model gp)")]
 pub struct GaussianProcess {
     /// Condition on at most N transitions, chosen to cover the data; 1 or more [default: use all]
@@ -224,7 +224,7 @@ fn pair(text: &str) -> Result<[f64; 2], String> {
 }
 
 /// The task, as far as no environment gives it.
-#[derive(Args)]
+#[derive(Args, Debug)]
 #[command(next_help_heading = "Task")]
 pub struct Task {
     /// TOML file with reward, termination, initial states, action bounds, angles and constraints (see docs/tasks.md)
@@ -263,13 +263,13 @@ fn effort(text: &str) -> Result<Effort, String> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Accept {
     /// Bounds that no logged episodes near the policy support
     Extrapolation,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Model {
     /// Bayesian neural network
     Bnn,
@@ -277,7 +277,7 @@ pub enum Model {
     Gp,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Adversary {
     /// Both of the following; the lower value counts
     Portfolio,

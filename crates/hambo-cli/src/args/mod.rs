@@ -9,6 +9,7 @@ mod learn;
 mod reproduce;
 mod shared;
 mod simulate;
+mod sweep;
 mod validate;
 
 pub use demo::Demo;
@@ -18,6 +19,7 @@ pub use learn::Learn;
 pub use reproduce::{Experiment, Reproduce};
 pub use shared::{Acting, Data, DeviceName, Machine, PolicyReading, Scale};
 pub use simulate::{Collect, Return, Train};
+pub use sweep::Sweep;
 pub use validate::Validate;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +32,20 @@ use clap::{Parser, Subcommand};
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// What these flags of a command say, or what is wrong with them in one line.
+    pub fn of(command: &str, flags: &[String]) -> Result<Command, String> {
+        let words = ["hambo", command].into_iter().chain(flags.iter().map(String::as_str));
+        Arguments::try_parse_from(words).map(|arguments| arguments.command).map_err(|e| {
+            // The first paragraph, without the usage and the hints for a terminal.
+            let text = e.to_string();
+            let first = text.split("\n\n").next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            first.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+        })
+    }
 }
 
 #[derive(Subcommand)]
@@ -87,6 +103,12 @@ pub enum Command {
     /// Makes the data, the true returns and the evaluations of a suite, and writes one table, one JSON-lines file and one page.
     #[command(after_help = validate::EXAMPLES)]
     Validate(Validate),
+    /// Run many evaluations, a grid of data, policies, seeds and settings, on one machine or many
+    ///
+    /// Workers share a folder, and nothing else: each takes a job that nobody has, and takes up the job of a worker that died.
+    /// What is done is not done again.
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(Sweep),
     /// Show what is in a data or policy file
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(Inspect),

@@ -21,7 +21,7 @@ pub fn with_kinds(help: &str) -> String {
 }
 
 /// How the policy takes its actions.
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub struct Acting {
     /// Sample actions from the policy's own distribution [default: take its mean]
     #[arg(long)]
@@ -34,7 +34,7 @@ pub struct Acting {
 }
 
 /// What has to be said to read a file with a policy.
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub struct PolicyReading {
     /// Observation normalizer of the Stable-Baselines3 agents, a file written by VecNormalize.save, or none
     /// [default: vecnormalize.pkl or its like beside the agent, or in a folder of the agent's name]
@@ -54,7 +54,7 @@ pub struct PolicyReading {
 }
 
 /// The log and the part of it to use.
-#[derive(Args)]
+#[derive(Args, Debug)]
 #[command(next_help_heading = "Data")]
 pub struct Data {
     /// Logged transitions; several files make up one data set
@@ -71,7 +71,7 @@ pub struct Data {
     pub subsample: Option<String>,
 }
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub struct Columns {
     /// Which columns of a CSV or Parquet file, or datasets of a demonstration in HDF5, to use [default: found by their usual names]
     ///
@@ -82,7 +82,7 @@ pub struct Columns {
     pub columns: Vec<String>,
 }
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub struct Machine {
     /// Device to compute on
     #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
@@ -92,7 +92,7 @@ pub struct Machine {
     pub threads: Option<usize>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum DeviceName {
     /// The first NVIDIA GPU where it helps and can be used, otherwise the CPU
     Auto,
@@ -102,7 +102,7 @@ pub enum DeviceName {
     Cuda,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
     Quick,
     Paper,

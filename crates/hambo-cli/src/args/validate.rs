@@ -1,6 +1,7 @@
 //! `hambo validate`
 
 use super::shared::Machine;
+use crate::shard::{Shard, shard};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ pub struct Validate {
     ///
     /// Without this flag the command takes what all shards in --out have done, does the rest, and writes the table.
     #[arg(long, value_name = "I/N", value_parser = shard)]
-    pub shard: Option<(usize, usize)>,
+    pub shard: Option<Shard>,
     /// Make runs again that ended in an error
     #[arg(long)]
     pub again: bool,
@@ -49,12 +50,4 @@ pub struct Validate {
     /// Print the table as one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-fn shard(text: &str) -> Result<(usize, usize), String> {
-    let parts = text.split_once('/');
-    let numbers = parts.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    numbers
-        .filter(|(i, n)| (1..=*n).contains(i))
-        .ok_or_else(|| "expected I/N with I from 1 to N, such as 2/4".to_owned())
 }

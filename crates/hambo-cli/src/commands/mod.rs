@@ -11,14 +11,16 @@ mod reproduce;
 mod resume;
 mod returns;
 mod selftest;
+mod sweep;
 mod train;
 mod truth;
 mod validate;
 
 pub use evaluate::{evaluate, fit};
 pub use inspect::inspect;
-pub use prepare::Prepared;
+pub use prepare::{Prepared, evaluation_config};
 pub use rank::rank;
+pub use resume::{UNFINISHED, program};
 
 use crate::args::{Acting, Command, DeviceName, Machine, PolicyReading};
 use hambo::policy::{NormalizerFile, Policy, PolicyHints};
@@ -45,12 +47,14 @@ pub fn run(command: Command) -> Outcome {
         Command::Train(arguments) => train::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
     }
 }
 
-fn device(machine: &Machine) -> hambo::Result<Device> {
+/// The device that is asked for.
+pub fn device(machine: &Machine) -> hambo::Result<Device> {
     match machine.device {
         DeviceName::Cpu => Device::cpu(machine.threads),
         DeviceName::Cuda => Device::cuda(),
@@ -65,7 +69,7 @@ fn device(machine: &Machine) -> hambo::Result<Device> {
 }
 
 /// The policy, as it is to act.
-fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
+pub fn policy(spec: &str, acting: &Acting) -> hambo::Result<Policy> {
     as_asked(read_policy(spec, &acting.normalizer)?, acting)
 }
 

@@ -197,6 +197,11 @@ fn subjects_of(arguments: &Evaluate, subjects: Vec<Subject>) -> Result<Vec<Read>
 const ROLLOUTS: usize = 10_000;
 const ROLLOUTS_ON_GPU: usize = 100_000;
 
+/// What the flags ask.
+pub fn evaluation_config(arguments: &Evaluate) -> Result<EvaluationConfig> {
+    config(arguments, true)
+}
+
 fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
     Ok(EvaluationConfig {
         horizon: arguments.horizon,

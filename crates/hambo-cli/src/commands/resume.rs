@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Where unfinished work is kept, in the folder of `--out`.
-pub(super) const UNFINISHED: &str = "unfinished";
+pub const UNFINISHED: &str = "unfinished";
 
 /// What came out; a problem of the device, such as memory that ran out, with the place of what was done before it.
 pub(super) fn with_place(outcome: Outcome, arguments: &Evaluate) -> Outcome {
@@ -107,7 +107,7 @@ fn model_settings(config: &EvaluationConfig, task: &ResolvedTask) -> serde_json:
 /// What computes: another build of the same version may sum in another order, and so may another kind of device, but
 /// not another number of threads.
 /// `file` holds the code, where that is not the program itself.
-pub(super) fn program(device: &Device, file: Option<&Path>) -> BTreeMap<String, String> {
+pub fn program(device: &Device, file: Option<&Path>) -> BTreeMap<String, String> {
     let running = || std::env::current_exe().ok();
     let path = file.map(Path::to_owned).or_else(running);
     let program = path.and_then(|path| sha256_of_file(&path).ok());

@@ -1,6 +1,7 @@
 //! From a suite to single runs, each with a name that tells its content.
 
 use super::plan::{Plan, Source, Variant, World};
+use crate::shard::{Shard, part};
 use hambo::{Error, Policy, Result};
 use hambo_engine::files::{sha256, sha256_of};
 use serde_json::{Value, json};
@@ -51,13 +52,12 @@ pub fn fits<'a>(plan: &'a Plan, is_host: bool) -> Result<Vec<Fit<'a>>> {
 }
 
 /// Those of one of several shards, `i/n` with i from 1.
-pub fn shard<'a>(fits: Vec<Fit<'a>>, (index, count): (usize, usize)) -> Result<Vec<Fit<'a>>> {
+pub fn shard<'a>(fits: Vec<Fit<'a>>, (index, count): Shard) -> Result<Vec<Fit<'a>>> {
     if count > fits.len() {
         let expected = format!("at most as many shards as there are data sets, {}", fits.len());
         return Err(Error::setting("shard", format!("{index}/{count}"), expected));
     }
-    let own = fits.into_iter().enumerate().filter(|(i, _)| i % count == index - 1);
-    Ok(own.map(|(_, fit)| fit).collect())
+    Ok(part(fits, (index, count)))
 }
 
 fn cases<'a>(plan: &'a Plan, fit: &Fit<'a>, is_host: bool) -> Result<Vec<Case<'a>>> {

@@ -17,7 +17,7 @@ pub use book::Book;
 pub use cases::{Fit, fits, shard};
 pub use page::html;
 pub use plan::Plan;
-pub use record::{Record, TruthRecord};
+pub use record::{Number, Record, TruthRecord};
 pub use sheet::markdown;
 pub use suite::Written;
 pub use table::Table;

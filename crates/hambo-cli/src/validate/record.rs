@@ -1,6 +1,6 @@
 //! The lines of the files: what was asked, and what came out.
 
-use hambo::evaluate::{Evaluation, Method};
+use hambo::evaluate::{Estimate, Evaluation, Method};
 use serde::{Deserialize, Serialize};
 
 /// A run.
@@ -57,25 +57,30 @@ pub struct Number {
     pub left_rollouts: usize,
 }
 
+impl From<&Estimate> for Number {
+    fn from(estimate: &Estimate) -> Self {
+        let finite = |x: f64| x.is_finite().then_some(x);
+        Number {
+            method: estimate.method,
+            value: finite(estimate.value),
+            std_error: finite(estimate.std_error),
+            lower_bound: estimate.lower_bound.and_then(finite),
+            subtracted: estimate.subtracted,
+            evidence: estimate.evidence.map(|evidence| evidence.to_string()),
+            converged: estimate.converged,
+            diverged_rollouts: estimate.diverged_rollouts,
+            left_rollouts: estimate.left_rollouts,
+        }
+    }
+}
+
 impl Record {
     /// The same with what was found.
     pub fn found(self, evaluation: &Evaluation) -> Self {
-        let finite = |x: f64| x.is_finite().then_some(x);
-        let numbers = evaluation.estimates.iter().map(|e| Number {
-            method: e.method,
-            value: finite(e.value),
-            std_error: finite(e.std_error),
-            lower_bound: e.lower_bound.and_then(finite),
-            subtracted: e.subtracted,
-            evidence: e.evidence.map(|evidence| evidence.to_string()),
-            converged: e.converged,
-            diverged_rollouts: e.diverged_rollouts,
-            left_rollouts: e.left_rollouts,
-        });
         let evidence = evaluation.evidence().map(|evidence| evidence.to_string());
         let supported = evidence.as_deref() == Some("supported");
         Record {
-            estimates: numbers.collect(),
+            estimates: evaluation.estimates.iter().map(Number::from).collect(),
             level: supported.then_some(1.0 - evaluation.delta_each),
             evidence,
             beta: evaluation.set.as_ref().and_then(|set| set.beta),

@@ -1,12 +1,10 @@
 //! A suite as its file has it: which environments, data, policies, horizons, seeds, methods and rules for β.
 
+use crate::toml_file::{self, parse};
 use hambo::{Error, Result};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Table;
-
-/// Bytes of a suite file at the most.
-const LARGEST_FILE: u64 = 1 << 20;
 
 /// The suites that are known by name.
 const SHIPPED: [(&str, &str); 2] = [
@@ -163,21 +161,14 @@ impl Written {
         if let Some((name, text)) = shipped {
             return Written::shipped(name, text);
         }
-        let read = |e| match asked.extension() {
-            None => Error::file(asked, "no such suite: expected quick, full, or a TOML file"),
-            Some(_) => Error::io(asked, "read", e),
-        };
-        let size = std::fs::metadata(asked).map_err(read)?.len();
-        if size > LARGEST_FILE {
-            let problem = format!("{size} bytes: expected a suite of at most {LARGEST_FILE}");
+        if asked.extension().is_none() && !asked.exists() {
+            let problem = "no such suite: expected quick, full, or a TOML file";
             return Err(Error::file(asked, problem));
         }
-        let bytes = std::fs::read(asked).map_err(|e| Error::io(asked, "read", e))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::file(asked, "not a text file (UTF-8) in TOML"))?;
+        let text = toml_file::text(asked, "suite")?;
         let base = asked.parent().unwrap_or(Path::new("")).to_owned();
         let stem = asked.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
-        let mut file = parse(&text).map_err(|problem| Error::file(asked, problem))?;
+        let mut file: SuiteFile = parse(&text).map_err(|problem| Error::file(asked, problem))?;
         file.name = file.name.or(stem);
         Ok(Written { file, path: asked.to_owned(), base })
     }
@@ -185,7 +176,7 @@ impl Written {
     /// A suite that comes with the program; its paths start from the current folder.
     pub fn shipped(name: &str, text: &str) -> Result<Self> {
         let path = PathBuf::from(name);
-        let mut file = parse(text).map_err(|problem| Error::file(&path, problem))?;
+        let mut file: SuiteFile = parse(text).map_err(|problem| Error::file(&path, problem))?;
         file.name = Some(name.to_owned());
         Ok(Written { file, path, base: PathBuf::new() })
     }
@@ -209,13 +200,6 @@ impl Written {
     }
 }
 
-fn parse(text: &str) -> std::result::Result<SuiteFile, String> {
-    toml::from_str(text).map_err(|e: toml::de::Error| {
-        let before = e.span().map_or("", |span| text.get(..span.start).unwrap_or(text));
-        format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', " "))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +215,7 @@ mod tests {
 
     #[test]
     fn problems_name_their_line() {
-        let told = |text| parse(text).unwrap_err();
+        let told = |text| parse::<SuiteFile>(text).unwrap_err();
         assert_eq!(told("\nmethods = 3"), "line 2: invalid type: integer `3`, expected a sequence");
         let unknown = told("[[environment]]\nenvs = \"pendulum\"");
         assert!(unknown.starts_with("line 2: unknown field `envs`, expected one of "), "{unknown}");

@@ -18,6 +18,8 @@ mod policies;
 mod report;
 mod resume;
 mod simple;
+mod sweep;
+mod sweep_faults;
 mod tasks;
 mod validate;
 

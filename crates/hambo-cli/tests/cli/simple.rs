@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "demo",
     "evaluate",
     "rank",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 11] = [
     "train",
     "reproduce",
     "validate",
+    "sweep",
     "inspect",
     "selftest",
 ];
