@@ -63,6 +63,14 @@ impl Bars {
         self.report(stage, 0, 1, "");
     }
 
+    /// Tells something once, where progress is shown.
+    pub fn tell(&self, text: &str) {
+        if self.watcher.is_none() && !QUIET.load(Ordering::Relaxed) {
+            // Not `eprintln!`, which panics where standard error is closed or full.
+            let _ = writeln!(stderr(), "{text}");
+        }
+    }
+
     /// All is done: the bar goes away, so that the answer has the terminal to itself.
     pub fn clear(&self) {
         let Ok(mut current) = self.current.lock() else { return };
@@ -115,6 +123,7 @@ fn begun(stage: &str, total: usize) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(total as u64);
+    bar.set_style(style(WAITING)); // before its first tick
     bar.set_prefix(stage.to_owned());
     bar.enable_steady_tick(TICK);
     bar

@@ -126,6 +126,9 @@ impl<'a> Prepared<'a> {
         let resumed = checkpoints.as_ref().is_some_and(Checkpoints::resumes);
         let (watcher, command) = given.map(|given| (given.observer, given.command)).unzip();
         let bars = Bars::logging(out.as_ref(), resumed).watched(watcher);
+        if let (true, Some(out)) = (resumed, &arguments.out) {
+            bars.tell(&format!("going on with what is kept in {}", out.join(UNFINISHED).display()));
+        }
         let prepared = Prepared {
             arguments,
             config,

@@ -44,6 +44,25 @@ fn a_finished_folder_is_not_replaced_unasked() {
 }
 
 #[test]
+fn a_run_that_goes_on_says_from_where() {
+    let place = Place::with_data();
+    let line = format!("{EVALUATE} --save-every 0 --out run");
+    // Nothing can be published where a folder lies in the way, so that all work stays unfinished.
+    std::fs::create_dir_all(place.path("run/report.html")).unwrap();
+    place.refuses_once(&line, "report.html");
+    std::fs::remove_dir(place.path("run/report.html")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hambo"));
+    command.args(line.split_whitespace()).current_dir(place.path(""));
+    let run = Run::from(command.output().unwrap());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("going on with what is kept in run/unfinished\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
 fn every_run_leaves_a_file_that_repeats_it() {
     let place = Place::with_data();
     let first = place.hambo(&format!("{EVALUATE} --threshold -1000 --seed 3 --out run --json"));

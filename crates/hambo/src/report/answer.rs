@@ -185,6 +185,11 @@ impl Answer {
         self.first().map_or(String::new(), |first| standing(first, self.delta_each))
     }
 
+    /// The same where there is little room: without the reason.
+    pub(super) fn short_standing(&self) -> String {
+        self.standing().split(':').next().unwrap_or_default().to_owned()
+    }
+
     /// The true return, where it is known and a number.
     pub(super) fn finite_truth(&self) -> Option<&Truth> {
         self.truth.as_ref().filter(|truth| truth.value.is_finite())

@@ -108,7 +108,7 @@ fn truth(answer: &Answer) -> String {
 fn tiles(answer: &Answer, method: &str) -> String {
     let mut tiles = String::new();
     if answer.is_conservative() {
-        let confidence = answer.standing();
+        let confidence = answer.short_standing();
         tiles += &tile("lower bound", &answer.bound_text(), &format!("{method}, {confidence}"));
     }
     if answer.waterfall.is_empty()

@@ -36,7 +36,7 @@ pub(super) fn waterfall(answer: &Answer) -> String {
     let figure = printed(steps).pop().map_or(String::new(), |[.., level]| level);
     rows += &row(
         "conservative",
-        ["lower bound", &answer.standing()],
+        ["lower bound", &answer.short_standing()],
         &bound,
         &format!("<b>{figure}</b>"),
     );
