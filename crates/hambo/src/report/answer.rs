@@ -1,7 +1,7 @@
 //! Everything that is told of one policy.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{brief, number, percent};
+use super::text::{brief, number, percent, two_sided};
 use super::verdict::{Found, Verdict, bound_text, standing};
 use super::waterfall::{Step, waterfall};
 use crate::Result;
@@ -214,12 +214,15 @@ impl Answer {
             .headline()
     }
 
-    /// Where data would help, a sentence or two for each region.
+    /// Where data would help, a sentence or two for each region that costs more than the Monte-Carlo error.
     pub fn regions_in_words(&self) -> Vec<String> {
         let names = &self.setup.names;
         let side = |side: &Side| {
             let name = names.of_coordinate(side.coordinate);
             match (side.low.map(f64::from), side.high.map(f64::from)) {
+                (Some(low), Some(high)) if brief(low) == brief(high) => {
+                    format!("{name} is {}", brief(low))
+                }
                 (Some(low), Some(high)) => {
                     format!("{name} is between {} and {}", brief(low), brief(high))
                 }
@@ -244,7 +247,9 @@ impl Answer {
                 brief(uncertainty),
             )
         };
-        self.explanation.iter().flat_map(|e| &e.regions).map(region).collect()
+        let error = self.first().map_or(0.0, |first| two_sided() * first.std_error);
+        let regions = self.explanation.iter().flat_map(|e| &e.regions);
+        regions.filter(|region| region.loss > error).map(region).collect()
     }
 }
 

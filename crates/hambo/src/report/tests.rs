@@ -295,6 +295,9 @@ fn names_are_text() {
             .contains("6 of the logged transitions (1 %) are; the model knows y least, 4.00 times"),
         "{words}"
     );
+    a.estimates[0].std_error = 1.5; // 95 % of it are more than the 2 that the region costs
+    assert!(a.regions_in_words().is_empty());
+    assert!(html(&a).contains("costs more than the Monte-Carlo error"));
 }
 
 #[test]

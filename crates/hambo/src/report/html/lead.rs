@@ -1,11 +1,11 @@
 //! What is to be decided, and the numbers behind it.
 
 use super::axis::{Axis, Line, Row};
-use super::{finite, section, two_sided};
+use super::{finite, section};
 use crate::evaluate::{Method, Warning};
 use crate::report::answer::Answer;
 use crate::report::terminal::TOP;
-use crate::report::text::{escape, number, percent};
+use crate::report::text::{escape, number, percent, two_sided};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// What is to be decided, in plain words.

@@ -15,7 +15,6 @@ mod why;
 use super::answer::Answer;
 use super::ranking::Ranking;
 use super::text::{embedded, escape, shortened};
-use crate::stats::normal_quantile;
 use serde_json::{Value, json};
 
 const STYLE: &str = include_str!("page.css");
@@ -83,11 +82,6 @@ fn document(title: &str, body: &str, data: &Value) -> String {
          <script type=\"application/json\" id=\"data\">{data}</script>\n<script>/*\nuPlot: {UPLOT_LICENSE}*/\n{UPLOT}</script>\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
-}
-
-/// Intervals on the axis are this many standard errors to both sides: 95 %.
-fn two_sided() -> f64 {
-    normal_quantile(0.975)
 }
 
 /// What can be drawn.

@@ -2,9 +2,9 @@
 
 use super::axis::{Axis, Row};
 use super::lead::{threshold_line, top_warnings};
-use super::{finite, section, two_sided};
+use super::{finite, section};
 use crate::report::ranking::Ranking;
-use crate::report::text::{escape, number, percent};
+use crate::report::text::{escape, number, percent, two_sided};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// Policies on one axis, the best bound first.
