@@ -113,7 +113,7 @@ pub(super) fn bound(
 
     // What a bound pays for starts that are those of the log, and how its returns spread.
     let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| {
-        let risk = Some(Risk::of(returns, threshold, setting.least_return()));
+        let risk = Some(Risk::of(returns, threshold, least_return(&setting)));
         let estimate = Estimate { risk, ..estimate };
         match budget.starts() {
             Some(delta) => estimate.paying_for_starts((data, starts, delta), returns),
@@ -193,13 +193,19 @@ pub(super) fn bound(
         };
         bounds
             .estimates
-            .push(estimate.above(setting.least_return()).accepting(config.accept_extrapolation));
+            .push(estimate.above(least_return(&setting)).accepting(config.accept_extrapolation));
     }
     if explain {
         bounds.why =
             Some(explanation.why(problem, setting, &starts, stream.child("transitions"), run)?);
     }
     Ok(bounds)
+}
+
+/// The least return that is known of: the worst reward at every step, or nothing more after an episode has ended.
+fn least_return(setting: &Setting<'_>) -> f64 {
+    let floor = setting.floor();
+    if setting.task.termination.is_some() { floor.min(0.0) } else { floor }
 }
 
 /// What was rolled out before, or is now.

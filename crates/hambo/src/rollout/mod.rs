@@ -76,11 +76,6 @@ impl Setting<'_> {
         f64::from(self.worst_reward) * self.total_weight()
     }
 
-    /// The same where an episode can end before the horizon, and then pays nothing for the steps that remain.
-    pub(crate) fn least_return(&self) -> f64 {
-        if self.task.termination.is_some() { self.floor().min(0.0) } else { self.floor() }
-    }
-
     /// Σ γᵗ over the horizon.
     pub(crate) fn total_weight(&self) -> f64 {
         (0..self.horizon).map(|t| self.discount.powi(t as i32)).sum()
