@@ -34,7 +34,7 @@ class Hambo:
 
     def run_words(self, words):
         """For words with spaces in them, and for exit code 1, too."""
-        done = subprocess.run([BINARY, *words], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run([BINARY, *words, "--quiet"], cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1) and done.stderr == "", f"hambo {words}: {done.stderr}"
         return done
 

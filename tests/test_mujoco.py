@@ -102,7 +102,7 @@ def test_gymnasium_makes_the_steps_of_collected_data(hopper_file):
 
 def refusal(line, folder, binary=BINARY, **environment):
     done = subprocess.run(
-        [binary, *line.split()], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
+        [binary, *line.split(), "--quiet"], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr

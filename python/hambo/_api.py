@@ -48,7 +48,7 @@ def evaluate(data: Any, policy: Any, *, horizon: int, **settings: Unpack[Setting
     `task`, `reward`, `termination`, `angles`, `worst_reward`, `gamma`, `threshold`, `accept_extrapolation`, `methods`,
     `beta`, `delta`, `rollouts`, `effort`, `model`, `model_config`, `search_config`, `fitted`, `gp_rows`, `norm_bound`,
     `allow_constant`, `stochastic`, `policy_noise`, `normalizer`, `columns`, `subsample`, `truth_episodes`, `curves`,
-    `seed`, `device`, `threads`, `out`, `save_every`, `progress`; `hambo.Settings` says what they are.
+    `seed`, `device`, `threads`, `out`, `force`, `save_every`, `progress`; `hambo.Settings` says what they are.
     """
     return Result(_run("evaluate", _hambo.evaluate, data, [policy], horizon, settings))
 

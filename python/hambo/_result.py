@@ -38,13 +38,18 @@ class _Told:
         return self._text("verdict")
 
     @property
+    def outcome(self) -> str | None:
+        """The same in the words of the headline: `MEETS`, `NOT SHOWN`, `NOT ENOUGH EVIDENCE`; None without a threshold."""
+        return self._text("outcome")
+
+    @property
     def summary(self) -> str:
         """The verdict in one line."""
         return str(self._dict["summary"])
 
     @property
     def warnings(self) -> list[str]:
-        """What the reader of the numbers must know."""
+        """What the reader of the numbers must know, what matters most first."""
         return [str(warning) for warning in self._dict["warnings"]]
 
     def _text(self, name: str) -> str | None:

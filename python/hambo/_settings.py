@@ -84,6 +84,8 @@ class Settings(TypedDict, total=False):
     """Threads of the CPU."""
     out: StrPath | None
     """A folder for report, result and model; what is interrupted goes on from there."""
+    force: bool
+    """Replace the finished result that `out` holds."""
     save_every: float | None
     """Seconds between saves of unfinished work to `out`."""
     progress: bool | Report | None
@@ -227,4 +229,5 @@ _FLAGS: dict[str, Callable[[str, Any], list[str]]] = {
     "device": _text,
     "threads": _integer,
     "save_every": _number,
+    "force": _switch,
 }

@@ -5,6 +5,9 @@ use hambo_engine::files::{Lock, make_folder, write_together};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The file that is written last: where it is, the run was finished.
+pub const RESULT: &str = "result.json";
+
 /// A folder that can be written to, which is checked before minutes of work begin.
 ///
 /// No other process works in it meanwhile. If nothing is written in the end, folders that were made for it are removed
@@ -28,6 +31,19 @@ impl Folder {
         make_folder(path)?;
         folder.lock = Some(Lock::take(path)?);
         Ok(folder)
+    }
+
+    /// An error if it holds a finished result: that is not replaced unasked.
+    pub fn check_unfinished(&self) -> Result<()> {
+        match self.path.join(RESULT).exists() {
+            true => Err(Error::file(
+                &self.path,
+                format!(
+                    "it holds a finished result ({RESULT}): name another folder, or give --force to replace it"
+                ),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Path of the folder.

@@ -1,7 +1,8 @@
 //! What a run found, and the folder of `--out` with it.
 
-use crate::folder::Folder;
-use hambo::report::{html, markdown, ranking_html, ranking_markdown};
+use crate::config;
+use crate::folder::{Folder, RESULT};
+use hambo::report::{Verdict, html, markdown, ranking_html, ranking_markdown};
 use hambo::{Answer, Ranking, Result};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub trait Told: serde::Serialize + std::fmt::Display {
     fn html(&self) -> String;
     /// The summary.
     fn markdown(&self) -> String;
+    /// The verdict.
+    fn verdict(&self) -> Option<Verdict>;
 }
 
 impl Told for Answer {
@@ -29,6 +32,10 @@ impl Told for Answer {
 
     fn markdown(&self) -> String {
         markdown(self)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.verdict
     }
 }
 
@@ -40,19 +47,24 @@ impl Told for Ranking {
     fn markdown(&self) -> String {
         ranking_markdown(self)
     }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
 }
 
 impl<A: Told> Found<A> {
     /// The files of `--out`, the first of which gets its name last: where there is a result, there is all that belongs to it.
     fn files(&self, folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         let told = [
-            ("result.json", format!("{:#}\n", json!(self.answer))),
+            (RESULT, format!("{:#}\n", json!(self.answer))),
             ("report.html", self.answer.html()),
             ("summary.md", self.answer.markdown()),
         ];
         let told = told.map(|(name, text)| (folder.join(name), text.into_bytes()));
         let model = self.model.iter().map(|(name, bytes)| (folder.join(name), bytes.clone()));
-        told.into_iter().chain(model).collect()
+        let repeats = config::that_repeats().map(|text| (folder.join(config::FILE), text.into()));
+        told.into_iter().chain(model).chain(repeats).collect()
     }
 
     /// Writes the folder that the command writes for `--out`.

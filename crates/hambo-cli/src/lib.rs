@@ -1,7 +1,9 @@
 //! The command `hambo` (arguments in, library call, text out), and what the Python package shares with it.
 
 mod args;
+mod color;
 mod commands;
+mod config;
 pub mod embedded;
 mod folder;
 mod found;
@@ -9,6 +11,7 @@ mod given;
 mod output;
 mod plane;
 mod plot;
+mod progress;
 mod reproduce;
 mod shard;
 mod sweep;
@@ -16,7 +19,7 @@ mod toml_file;
 mod validate;
 mod web;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -25,21 +28,34 @@ use std::process::ExitCode;
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     output::set_command_line(&words);
-    let arguments =
-        match args::Arguments::try_parse_from([OsString::from("hambo")].into_iter().chain(words)) {
-            Ok(arguments) => arguments,
-            Err(error) => {
-                let _ = error.print();
-                return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-            }
-        };
-    match commands::run(arguments.command) {
-        Ok(code) => code,
+    let words = match config::expanded(words) {
+        Ok(words) => words,
+        Err(error) => return failed(&error),
+    };
+    let arguments = match parsed(words) {
+        Ok(arguments) => arguments,
         Err(error) => {
-            // Not `eprintln!`, which panics where standard error is closed or full.
-            let error = hambo::report::printable(&error.to_string());
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::from(2)
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
+    };
+    if arguments.quiet {
+        progress::be_quiet();
     }
+    commands::run(arguments.command).unwrap_or_else(|error| failed(error.as_ref()))
+}
+
+/// The words as a command, which is remembered for the folder of `--out`.
+fn parsed(words: Vec<OsString>) -> Result<args::Arguments, clap::Error> {
+    let words = [OsString::from("hambo")].into_iter().chain(words);
+    let matches = args::Arguments::command().try_get_matches_from(words)?;
+    config::remember(&matches);
+    args::Arguments::from_arg_matches(&matches)
+}
+
+fn failed(error: &dyn std::error::Error) -> ExitCode {
+    // Not `eprintln!`, which panics where standard error is closed or full.
+    let error = hambo::report::printable(&error.to_string());
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+    ExitCode::from(2)
 }

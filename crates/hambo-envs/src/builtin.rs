@@ -4,6 +4,7 @@ use crate::mujoco::{self, Version};
 use crate::{EnvSpec, Environment, pendulum, point};
 use hambo::task::Task;
 use hambo::{Error, Result};
+use hambo_engine::spelling::edit_distance;
 
 /// The built-in environments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +80,16 @@ impl EnvName {
     }
 }
 
+/// Letters by which a name may differ from the one that was meant.
+const MISSPELLED: usize = 3;
+
 impl std::str::FromStr for EnvName {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self> {
+    /// A name, or that of Gymnasium, such as `Pendulum-v1` or `Hopper-v5`.
+    fn from_str(asked: &str) -> Result<Self> {
+        let lower = asked.to_lowercase();
+        let text = if lower == "pendulum-v1" { EnvName::Pendulum.name() } else { &lower };
         // Versions 2, 3 and 4 have the same rewards and ends.
         let name = ["-v2", "-v3", "-v4"].iter().find_map(|v| text.strip_suffix(v)).unwrap_or(text);
         let early = |e: EnvName| {
@@ -91,8 +98,11 @@ impl std::str::FromStr for EnvName {
         let found =
             EnvName::ALL.into_iter().find(|&e| e.name() == name && (name == text || early(e)));
         found.ok_or_else(|| {
-            let names = EnvName::ALL.map(EnvName::name).join(", ");
-            Error::setting("env", text, format!("one of {names}"))
+            let names = EnvName::ALL.map(EnvName::name);
+            let near = names.iter().min_by_key(|known| edit_distance(&lower, known));
+            let near = near.filter(|known| edit_distance(&lower, known) <= MISSPELLED);
+            let hint = near.map_or(String::new(), |near| format!(": did you mean {near}?"));
+            Error::setting("env", asked, format!("one of {}{hint}", names.join(", ")))
         })
     }
 }

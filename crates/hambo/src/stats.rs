@@ -129,6 +129,24 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     front.exp() * fraction / a
 }
 
+/// The exact interval of a probability after `count` of `of` trials came true.
+pub fn clopper_pearson(count: usize, of: usize, level: f64) -> [f64; 2] {
+    let (k, n, tail) = (count as f64, of as f64, 0.5 * (1.0 - level));
+    let low = if count == 0 { 0.0 } else { beta_quantile(tail, k, n - k + 1.0) };
+    let high = if count == of { 1.0 } else { beta_quantile(1.0 - tail, k + 1.0, n - k) };
+    [low, high]
+}
+
+/// Where the beta distribution's I_x(a, b) is p, by bisection.
+fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..200 {
+        let x = 0.5 * (low + high);
+        *(if incomplete_beta(a, b, x) < p { &mut low } else { &mut high }) = x;
+    }
+    0.5 * (low + high)
+}
+
 /// ln Γ(x) for x > 0: Stirling's series after a shift to x ≥ 10.
 fn ln_gamma(x: f64) -> f64 {
     let shift: f64 = (0..10).map(|i| (x + f64::from(i)).ln()).sum();

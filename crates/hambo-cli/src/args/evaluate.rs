@@ -78,7 +78,7 @@ pub struct Evaluate {
     /// Environment that gives reward, termination, initial states and action bounds [default: none, see --task]
     ///
     /// point-safety, point, pendulum, hopper or halfcheetah; also hopper-v5 or halfcheetah-v5, without a suffix they
-    /// are -v4.
+    /// are -v4; or as Gymnasium writes them, such as Pendulum-v1.
     #[arg(long, value_name = "NAME", conflicts_with = "task", help_heading = "Task")]
     pub env: Option<String>,
     #[command(flatten)]
@@ -171,6 +171,9 @@ pub struct Evaluate {
     /// interrupted, run the same command again to continue it.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// Replace the finished result that --out holds; without this flag it is an error
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
     /// Seconds between saves of unfinished work to --out, longer if a save is slow; 0 saves whenever possible
     #[arg(
         long,

@@ -8,6 +8,7 @@ mod inspect;
 mod learn;
 mod reproduce;
 mod shared;
+mod shell;
 mod simulate;
 mod sweep;
 mod validate;
@@ -18,11 +19,13 @@ pub use inspect::Inspect;
 pub use learn::Learn;
 pub use reproduce::{Experiment, Reproduce};
 pub use shared::{Acting, Data, DeviceName, Machine, PolicyReading, Scale};
+pub use shell::{Completions, Doctor, Man};
 pub use simulate::{Collect, Return, Train};
 pub use sweep::Sweep;
 pub use validate::Validate;
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 
 /// How badly could this policy do, given only what these logs know?
 ///
@@ -32,6 +35,14 @@ use clap::{Parser, Subcommand};
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
+    /// Show no progress on standard error
+    #[arg(long, global = true, help_heading = "Output")]
+    pub quiet: bool,
+    /// TOML file with options of the command, by their names; those on the command line come first
+    ///
+    /// Every folder of --out has one, run.toml, that repeats its run. Paths in it are relative to the working folder.
+    #[arg(long, global = true, value_name = "FILE.toml", help_heading = "Output")]
+    pub config: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -118,4 +129,15 @@ pub enum Command {
     /// one does not: do not use such a device.
     #[command(after_help = demo::SELFTEST_EXAMPLES)]
     Selftest(Machine),
+    /// Look for what is missing or broken on this machine, and say what to do about it
+    ///
+    /// Looks at the processor, threads, GPU, driver, NVRTC, MuJoCo and the cache.
+    #[command(after_help = shell::DOCTOR_EXAMPLES)]
+    Doctor(Doctor),
+    /// Print a script that completes the command line in a shell
+    #[command(after_help = shell::COMPLETIONS_EXAMPLES)]
+    Completions(Completions),
+    /// Print the manual page
+    #[command(after_help = shell::MAN_EXAMPLES)]
+    Man(Man),
 }

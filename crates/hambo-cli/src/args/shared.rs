@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 pub const ENV: &str = "Environment: point-safety, point, pendulum, hopper or halfcheetah; also hopper-v5 or \
-halfcheetah-v5, without a suffix they are -v4";
+halfcheetah-v5, without a suffix they are -v4; or as Gymnasium writes them, such as Pendulum-v1";
 
 pub const POLICY: &str = "The policy: builtin:NAME[,GAIN=VALUE...] or a file";
 pub const POLICIES: &str =

@@ -83,9 +83,12 @@ pub struct Collect {
     /// Random seed, 0 or larger
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub seed: u64,
-    /// File to write; replaced if it exists
+    /// File to write
     #[arg(long, value_name = "FILE.hdf5")]
     pub out: PathBuf,
+    /// Replace the file if it exists; without this flag that is an error
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub machine: Machine,
 }

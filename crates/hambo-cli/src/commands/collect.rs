@@ -2,7 +2,9 @@
 
 use super::{Outcome, host_device, read_policy};
 use crate::args::Collect;
-use crate::output::{Bars, print};
+use crate::output::print;
+use crate::progress::Bars;
+use hambo::Error;
 use hambo::data::write_d4rl;
 use hambo_engine::rng::Stream;
 use hambo_envs::{Behavior, Collection, EnvName, collect};
@@ -17,6 +19,13 @@ pub fn run(arguments: &Collect) -> Outcome {
         behaviors.extend(
             arguments.noise.iter().map(|&noise| Behavior { policy: policy.clone(), noise }),
         );
+    }
+    if arguments.out.is_file() && !arguments.force {
+        return Err(Error::file(
+            &arguments.out,
+            "the file exists: name another one, or give --force to replace it",
+        )
+        .into());
     }
     let device = host_device(&arguments.machine)?;
     let collection = Collection {

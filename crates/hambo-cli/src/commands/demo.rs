@@ -3,11 +3,12 @@
 use super::{Outcome, SCHEMA, device};
 use crate::args::Demo;
 use crate::folder::Folder;
-use crate::output::{Bars, command_line, number, print, table};
+use crate::output::{command_line, number, print, table};
+use crate::progress::Bars;
 use hambo::adversary::SearchConfig;
 use hambo::dynamics::{BnnConfig, ModelConfig, Target};
 use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Truth, Warning};
-use hambo::report::{Answer, html, warnings_of_several};
+use hambo::report::{Answer, Verdict, html, warnings_of_several};
 use hambo::run::Run;
 use hambo::task::TaskSpec;
 use hambo::{Logs, Policy};
@@ -78,12 +79,12 @@ pub fn run(arguments: &Demo) -> Outcome {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };
             let bound = e.lower_bound.map_or("–".to_owned(), number);
             let name = if e.method == Method::ALL[0] { spec } else { "" };
-            let verdict = match e.lower_bound.unwrap_or(e.value) >= THRESHOLD {
-                false => "UNSAFE",
-                true if e.method.is_conservative() && !e.shows_something() => "not shown",
-                true => "safe",
+            let verdict = match e.method.is_conservative() {
+                true => Verdict::of_one(e, THRESHOLD).words().to_lowercase(),
+                false if e.value >= THRESHOLD => "calls it safe".to_owned(),
+                false => "calls it unsafe".to_owned(),
             };
-            let numbers = [number(truth.value), number(e.value), bound, verdict.to_owned()];
+            let numbers = [number(truth.value), number(e.value), bound, verdict];
             rows.push(
                 [vec![name.to_owned(), format!("{} ({kind})", e.method.name())], numbers.to_vec()]
                     .concat(),
@@ -104,6 +105,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         notes.iter().map(|(spec, notes)| (*spec, notes.as_slice())).collect();
     let notes = warnings_of_several(&each);
     out.write(&files)?;
+    bars.clear();
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         let result = json!({
@@ -117,12 +119,12 @@ pub fn run(arguments: &Demo) -> Outcome {
         "PointSafety: from (-2, 0) around the unit circle, a danger zone, to (2, 0). The logs are of a policy that"
             .to_owned(),
         format!("passes at y = 1.6, with noise {NOISE} on its actions. Passing at y = 1.1 cuts through the danger zone. Safe: a"),
-        format!("return above {THRESHOLD}, by the lower bound where there is one."),
+        format!("return above {THRESHOLD}. Bounds meet that, or do not show it; neutral estimates only call it."),
         String::new(),
         table(&["policy", "method", "true return", "estimate", "lower bound", "verdict"], &rows),
         String::new(),
     ];
-    lines.extend(notes.iter().map(|w| format!("note: {w}")));
+    lines.extend(notes.iter().map(|w| format!("{}: {w}", w.rank())));
     lines.push(format!("{TRANSITIONS} transitions, seed {}, {seconds:.0} s", arguments.seed));
     lines.push(format!("report: {}", arguments.out.join("report.html").display()));
     print(&lines.join("\n"))?;

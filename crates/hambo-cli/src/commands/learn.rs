@@ -8,7 +8,7 @@ use crate::output::{keep, number, show, table};
 use hambo::confidence::Evidence;
 use hambo::evaluate::Ranked;
 use hambo::learn::{Checkpoint, CurvePoint, LearnConfig, candidates, check, csv, learn};
-use hambo::report::{html, markdown};
+use hambo::report::{Verdict, html, markdown};
 use hambo::{Answer, Error, Policy, Result};
 use hambo_engine::files::{make_folder, write_together};
 use hambo_envs::EnvName;
@@ -224,5 +224,9 @@ impl Told for Learned {
         text += &format!("| {} |\n|{}\n", HEADER.join(" | "), "---|".repeat(HEADER.len()));
         self.learned.rows().iter().for_each(|row| text += &format!("| {} |\n", row.join(" | ")));
         text
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.answer.verdict
     }
 }

@@ -2,6 +2,7 @@
 
 mod collect;
 mod demo;
+mod doctor;
 mod evaluate;
 mod inspect;
 mod learn;
@@ -11,6 +12,7 @@ mod reproduce;
 mod resume;
 mod returns;
 mod selftest;
+mod shell;
 mod sweep;
 mod train;
 mod truth;
@@ -50,6 +52,9 @@ pub fn run(command: Command) -> Outcome {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Selftest(machine) => selftest::run(&machine),
+        Command::Doctor(_) => doctor::run(),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
     }
 }
 

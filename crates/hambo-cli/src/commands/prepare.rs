@@ -6,7 +6,8 @@ use super::{as_asked, device, host_device, policy};
 use crate::args::{Adversary, Data, Evaluate, Model, Scale};
 use crate::folder::Folder;
 use crate::given::{self, Subject};
-use crate::output::{Bars, command_line};
+use crate::output::command_line;
+use crate::progress::Bars;
 use hambo::adversary::{Optimizers, SearchConfig};
 use hambo::confidence::Beta;
 use hambo::confidence::theory::TheoryInputs;
@@ -91,9 +92,14 @@ impl<'a> Prepared<'a> {
             ReadOptions { without_rewards, ..read_options(&arguments.data, arguments.seed)? };
         // Before anything is read that another process may be writing.
         let out = arguments.out.as_deref().map(Folder::prepare).transpose()?;
+        out.as_ref().filter(|_| !arguments.force).map_or(Ok(()), Folder::check_unfinished)?;
         let logs = match given.as_mut().and_then(|given| given.logs.take()) {
             Some(logs) => logs,
-            None => Logs::read_with(&arguments.data.paths, &options)?,
+            None => {
+                let bars = Bars::default();
+                bars.begin("reading the logs");
+                Logs::read_with(&arguments.data.paths, &options)?
+            }
         };
         let data = &logs.transitions;
         env.as_ref().map_or(Ok(()), |env| env.check_data(data)).map_err(|e| logs.name_file(e))?;
@@ -120,6 +126,9 @@ impl<'a> Prepared<'a> {
         let resumed = checkpoints.as_ref().is_some_and(Checkpoints::resumes);
         let (watcher, command) = given.map(|given| (given.observer, given.command)).unzip();
         let bars = Bars::logging(out.as_ref(), resumed).watched(watcher);
+        if let (true, Some(out)) = (resumed, &arguments.out) {
+            bars.tell(&format!("going on with what is kept in {}", out.join(UNFINISHED).display()));
+        }
         let prepared = Prepared {
             arguments,
             config,

@@ -2,7 +2,8 @@
 
 use super::{Outcome, SCHEMA, host_device, policy};
 use crate::args::Return;
-use crate::output::{Bars, number, print};
+use crate::output::{number, print};
+use crate::progress::Bars;
 use hambo::stats::Mean;
 use hambo_engine::rng::Stream;
 use hambo_envs::{EnvName, Episodes, simulate};

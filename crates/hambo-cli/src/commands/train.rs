@@ -2,7 +2,8 @@
 
 use super::{Outcome, SCHEMA, host_device};
 use crate::args::Train;
-use crate::output::{Bars, number, print, table};
+use crate::output::{number, print, table};
+use crate::progress::Bars;
 use hambo_engine::rl::SacUpdate;
 use hambo_envs::EnvName;
 use hambo_envs::train::{TrainConfig, train};

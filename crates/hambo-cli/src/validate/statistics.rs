@@ -1,6 +1,6 @@
 //! How sure a count is, and how well an order was told.
 
-use hambo::stats::incomplete_beta;
+pub use hambo::stats::clopper_pearson;
 use serde::Serialize;
 
 /// A share, with its Clopper–Pearson interval.
@@ -33,24 +33,6 @@ impl std::fmt::Display for Share {
             _ => write!(f, "{count} of {of} [{:.1}, {:.1}] %", 100.0 * low, 100.0 * high),
         }
     }
-}
-
-/// The exact interval of a probability after `count` of `of` trials came true.
-pub fn clopper_pearson(count: usize, of: usize, level: f64) -> [f64; 2] {
-    let (k, n, tail) = (count as f64, of as f64, 0.5 * (1.0 - level));
-    let low = if count == 0 { 0.0 } else { beta_quantile(tail, k, n - k + 1.0) };
-    let high = if count == of { 1.0 } else { beta_quantile(1.0 - tail, k + 1.0, n - k) };
-    [low, high]
-}
-
-/// Where the beta distribution's I_x(a, b) is p, by bisection.
-fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..200 {
-        let x = 0.5 * (low + high);
-        *(if incomplete_beta(a, b, x) < p { &mut low } else { &mut high }) = x;
-    }
-    0.5 * (low + high)
 }
 
 /// The quantile of a sample by linear interpolation; infinite values may be among them. None of an empty one.

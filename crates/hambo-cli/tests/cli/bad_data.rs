@@ -322,7 +322,7 @@ fn spoilt_parameters_of_models_are_refused() {
 fn a_model_of_another_task_is_refused() {
     let (place, line) = fitted();
     place.succeeds(
-        "collect --env pendulum --policy builtin:swing-up --noise 1 --steps 400 --out data.hdf5",
+        "collect --env pendulum --policy builtin:swing-up --noise 1 --steps 400 --force --out data.hdf5",
     );
     let line = line.replace("point-safety", "pendulum").replace("waypoint", "swing-up");
     place.refuses(

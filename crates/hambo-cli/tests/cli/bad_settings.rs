@@ -69,7 +69,7 @@ fn unknown_names_are_answered_with_the_known_ones() {
             ],
         );
     }
-    for env in ["hoper", "Pendulum", "point_safety"] {
+    for env in ["hoper", "Pendulums", "point_safety"] {
         let words = format!("env = {env}: expected one of point-safety, point, pendulum");
         for line in [EVALUATE, COLLECT] {
             place.refuses(&line.replace("--env point-safety", &format!("--env {env}")), &[&words]);
@@ -103,7 +103,7 @@ fn policies_and_data_of_other_sizes_are_refused() {
     let place = Place::with_data();
     let words = "policy builtin:swing-up takes states of 3 and gives actions of 1 dimensions, \
                  task point-safety has 2 and 2";
-    for line in [EVALUATE, COLLECT] {
+    for line in [EVALUATE, &format!("{COLLECT} --force")] {
         place.refuses(&line.replace("builtin:waypoint", "builtin:swing-up"), &[words]);
     }
     let pendulum = EVALUATE

@@ -65,7 +65,7 @@ fn damage_to_unfinished_work_is_seen() {
     let line = format!("{line} --search-config search.json --json");
     let answer = place.json(&line);
     // Nothing can be published where a folder lies in the way, so that all work stays unfinished.
-    let line = format!("{line} --save-every 0 --out run");
+    let line = format!("{line} --save-every 0 --force --out run");
     std::fs::create_dir_all(place.path("run/report.html")).unwrap();
     place.refuses_once(&line, "report.html");
     std::fs::remove_dir(place.path("run/report.html")).unwrap();

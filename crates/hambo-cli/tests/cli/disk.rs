@@ -84,7 +84,7 @@ fn a_full_disk_is_told_and_nothing_is_half_written() {
     };
     // Runs a command with `disk` as its disk; then lists the files on it.
     let run = |before: &str, line: &str| {
-        let command = format!("{mount}; {before} \"$HAMBO\" {line} >/dev/null; code=$?");
+        let command = format!("{mount}; {before} \"$HAMBO\" {line} --quiet >/dev/null; code=$?");
         let script = format!("{command}; cd disk; find . -type f -exec wc -c {{}} +; exit $code");
         let run = Run::from(isolated(flags, &script).unwrap());
         println!("hambo {line}\n  {}", run.stderr);
@@ -92,7 +92,7 @@ fn a_full_disk_is_told_and_nothing_is_half_written() {
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
         run
     };
-    let large = COLLECT.replace("600", "20000").replace("data.hdf5", "disk/a.hdf5");
+    let large = COLLECT.replace("600", "20000").replace("data.hdf5", "disk/a.hdf5 --force");
     for (before, left) in [("", ""), ("echo old > disk/a.hdf5;", "4 ./a.hdf5\n")] {
         let failed = run(before, &large);
         let words = "error: disk/a.hdf5: cannot write: No space left on device (os error 28)\n";

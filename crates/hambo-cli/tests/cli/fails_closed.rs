@@ -16,13 +16,13 @@ fn a_model_of_other_data_is_refused_by_every_method() {
     let place = Place::with_data();
     place.succeeds(&format!("{EVALUATE} --out run"));
     // As many rows of the same system, and not one of them the same.
-    place.succeeds(&COLLECT.replace("--seed 1", "--seed 2"));
+    place.succeeds(&format!("{} --force", COLLECT.replace("--seed 1", "--seed 2")));
     for methods in ["ca", "da1", "dainf", "ds", "mean"] {
         let line =
             EVALUATE.replace("--model-config small.json", "--fitted run").replace(METHODS, methods);
         place.refuses(&line, &["the model was fitted on other data", "SHA-256", "fit a new one"]);
     }
-    place.succeeds(COLLECT);
+    place.succeeds(&format!("{COLLECT} --force"));
     let line = EVALUATE.replace("--model-config small.json", "--fitted run");
     place.succeeds(&line);
     place.refuses(
@@ -63,8 +63,9 @@ fn rewards_that_are_not_defined_everywhere_have_no_bound() {
             assert!(e["value"].is_null() && e["lower_bound"].is_null(), "{reward}: {e}");
             assert!(e["diverged_rollouts"].as_u64() > Some(0), "{reward}: {e}");
         }
-        let text =
-            place.hambo(&format!("{line} --reward {reward} --threshold=-1e30 --out run")).stdout;
+        let text = place
+            .hambo(&format!("{line} --reward {reward} --threshold=-1e30 --force --out run"))
+            .stdout;
         assert!(
             text.contains("-∞") && text.contains("left the finite numbers, so there is no bound"),
             "{text}"

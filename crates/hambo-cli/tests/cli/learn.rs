@@ -73,7 +73,7 @@ fn killed_at_any_moment_it_learns_the_same_policy() {
         };
         let whole = same(place.json(&format!("{line} {adversary} --out whole-{adversary}")));
         let seconds = start.elapsed().as_secs_f64();
-        let killed = format!("{line} {adversary} --out killed-{adversary}");
+        let killed = format!("{line} {adversary} --force --out killed-{adversary}");
         let kills = [0.3, 0.5, 0.4].map(|share| kill_after(&place, &killed, share * seconds));
         assert!(kills.contains(&true), "too fast to be tested");
         assert_eq!(same(place.json(&killed)), whole);

@@ -4,6 +4,7 @@
 
 #[path = "../../../hambo/tests/common/assets.rs"]
 mod assets;
+mod answers;
 mod bad_data;
 mod bad_settings;
 mod damage;
@@ -14,6 +15,7 @@ mod gp;
 mod inputs;
 mod learn;
 mod odd_logs;
+mod people;
 mod policies;
 mod report;
 mod resume;
@@ -113,7 +115,7 @@ impl Place {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hambo"));
-        command.args(line.split_whitespace()).current_dir(self.0.path());
+        command.args(line.split_whitespace()).arg("--quiet").current_dir(self.0.path());
         command
     }
 

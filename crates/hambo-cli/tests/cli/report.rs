@@ -20,7 +20,7 @@ fn the_report_needs_nothing_else_and_says_what_the_result_says() {
         between(&html, "<h1 id=\"headline\">", "</h1>"),
         result["summary"].as_str().unwrap()
     );
-    assert!(result["summary"].as_str().unwrap().starts_with("FAILS the threshold: bound "));
+    assert!(result["summary"].as_str().unwrap().starts_with("NOT ENOUGH EVIDENCE: bound "));
     let data = between(&html, "id=\"data\">", "</script>");
     let data: Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["result"], result, "to the last digit");
@@ -79,7 +79,8 @@ fn the_explanation_follows_particles_too() {
         ["hallucinated", "neutral"].map(|name| result["explanation"][name].as_f64().unwrap());
     let estimate = result["estimates"][0]["value"].as_f64().unwrap();
     assert!((values[0] - estimate).abs() < 1e-4 * estimate.abs(), "{values:?} {estimate}");
-    let neutral = place.json(&format!("{} --out run --json", EVALUATE.replace(METHODS, "ds")));
+    let neutral =
+        place.json(&format!("{} --out run --force --json", EVALUATE.replace(METHODS, "ds")));
     assert!(neutral["explanation"].is_null());
     let html = std::fs::read_to_string(place.path("run/report.html")).unwrap();
     assert!(
@@ -140,7 +141,7 @@ fn policies_are_ranked_by_bounds_that_hold_together() {
     );
     let run = place.hambo(&format!("{line} --threshold 0"));
     assert_eq!(run.code, Some(1));
-    assert!(run.stdout.contains("FAILS: 0 of 3 policies reach 0.00; "), "{}", run.stdout);
+    assert!(run.stdout.contains(": 0 of 3 policies reach 0.00; "), "{}", run.stdout);
     let markdown = place.succeeds(&format!("{line} --markdown"));
     assert!(markdown.contains("| 1 | builtin:waypoint | "), "{markdown}");
     place.refuses(

@@ -74,7 +74,7 @@ fn ends_with_the_same_bits(line: &str, attempts: usize) -> Value {
     };
     let (mut kills, mut taken_up) = (0, 0);
     for attempt in 0..attempts {
-        let line = format!("{line} --out killed-{attempt}");
+        let line = format!("{line} --force --out killed-{attempt}");
         for _ in 0..4 {
             kills += usize::from(kill_after(&place, &line, (0.1 + 0.6 * random()) * seconds));
             taken_up += usize::from(

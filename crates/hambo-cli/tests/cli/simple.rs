@@ -2,7 +2,7 @@
 
 use super::*;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "evaluate",
     "rank",
@@ -15,6 +15,9 @@ const COMMANDS: [&str; 12] = [
     "sweep",
     "inspect",
     "selftest",
+    "doctor",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -76,7 +79,7 @@ fn help_fits_the_terminal_and_has_no_stray_spaces() {
 #[test]
 fn no_command_and_unknown_ones_are_misuse() {
     let place = Place::new();
-    place.misuses("", &["Usage: hambo <COMMAND>", "evaluate"]);
+    place.misuses("", &["Usage: hambo [OPTIONS] <COMMAND>", "evaluate"]);
     place.misuses("evaluat", &["unrecognized subcommand 'evaluat'", "'evaluate'"]);
     place.misuses("inspect", &["required arguments were not provided", "<PATH>"]);
     place.misuses("inspect a.hdf5 --jsn", &["unexpected argument '--jsn'", "'--json'"]);
@@ -91,7 +94,9 @@ fn collect_writes_the_same_file_for_the_same_seed_only() {
     let read = |name: &str| std::fs::read(place.path(name)).unwrap();
     assert!(read("data.hdf5") == read("again.hdf5"));
     assert!(read("data.hdf5") != read("other.hdf5"));
-    place.succeeds(&COLLECT.replace("--seed 1", "--seed 2")); // an existing file is replaced
+    let again = COLLECT.replace("--seed 1", "--seed 2");
+    place.refuses(&again, &["error: data.hdf5: the file exists", "--force"]);
+    place.succeeds(&format!("{again} --force"));
     let old = |name: &str| place.json(&format!("inspect {name} --json"))["columns"].clone();
     assert_eq!(old("data.hdf5"), old("other.hdf5"));
     assert_eq!(place.listing().len(), 4, "no temporary files");

@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::estimate::{Estimate, Method, adversarial, dainf, mean_return, neutral};
 use super::problem::Problem;
+use super::risk::Risk;
 use super::warning::{self, Warning};
 use crate::adversary::{SearchConfig, SearchReport, search_members, search_shifts};
 use crate::confidence::{
@@ -67,6 +68,8 @@ pub(super) struct Reward<'a> {
     pub budget: Budget,
     /// Whether the policy goes where the logs do not.
     pub leaves_data: bool,
+    /// What its bound has to reach.
+    pub threshold: Option<f64>,
 }
 
 /// Trajectories of each particle, at the least: of more in all, each has its share.
@@ -81,7 +84,7 @@ pub(super) fn bound(
     run: &Run<'_>,
 ) -> Result<Bounds> {
     let Problem { device, data, model, config, .. } = *problem;
-    let Reward { task, index, budget, .. } = *reward;
+    let Reward { task, index, budget, threshold, .. } = *reward;
     let stream = Stream::new(config.seed).child("rollouts");
     let rollouts = config.rollouts.next_multiple_of(model.folds());
     let starts = task.initial.sample_evenly(rollouts, data, config.starts_stream())?;
@@ -108,10 +111,14 @@ pub(super) fn bound(
         Ok::<_, Error>(returns)
     };
 
-    // What a bound pays for starts that are those of the log.
-    let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| match budget.starts() {
-        Some(delta) => estimate.paying_for_starts((data, starts, delta), returns),
-        None => estimate,
+    // What a bound pays for starts that are those of the log, and how its returns spread.
+    let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| {
+        let risk = Some(Risk::of(returns, threshold, least_return(&setting)));
+        let estimate = Estimate { risk, ..estimate };
+        match budget.starts() {
+            Some(delta) => estimate.paying_for_starts((data, starts, delta), returns),
+            None => estimate,
+        }
     };
     let members = model.members();
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
@@ -132,13 +139,16 @@ pub(super) fn bound(
                     worst_shifts(problem, reward, &World::new(device, model, setting), run)
                 })?;
                 let returns = roll("ca", Propagation::Shifted(&adversary), &starts)?;
+                let mut neutral = None;
                 if let Some(shown) = set.trajectory.take() {
                     let without = mean_return(&neutral_returns()?).value;
+                    neutral = Some(without);
                     set.trajectory =
                         Some(shown.after_taking(without - mean_return(&returns).value));
                 }
                 let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
                 let estimate = pay(estimate.shown_by(set.trajectory.as_ref()), &starts, &returns);
+                let estimate = Estimate { neutral, ..estimate };
                 (bounds.set, bounds.search) = (Some(set), Some(report));
                 explanation.keep(method, &returns, Some(Adversary::Shift(adversary)));
                 estimate
@@ -181,13 +191,21 @@ pub(super) fn bound(
                 neutral(method, &returns)
             }
         };
-        bounds.estimates.push(estimate.accepting(config.accept_extrapolation));
+        bounds
+            .estimates
+            .push(estimate.above(least_return(&setting)).accepting(config.accept_extrapolation));
     }
     if explain {
         bounds.why =
-            Some(explanation.why(problem, setting, &starts, stream.child("transitions"))?);
+            Some(explanation.why(problem, setting, &starts, stream.child("transitions"), run)?);
     }
     Ok(bounds)
+}
+
+/// The least return that is known of: the worst reward at every step, or nothing more after an episode has ended.
+fn least_return(setting: &Setting<'_>) -> f64 {
+    let floor = setting.floor();
+    if setting.task.termination.is_some() { floor.min(0.0) } else { floor }
 }
 
 /// What was rolled out before, or is now.
@@ -216,6 +234,7 @@ fn worst_shifts(
     let name = format!("{index}-search-ca");
     let search = |set: &ConfidenceSet, known: Option<&ShiftAdversary>| {
         let settings = (&config.search, data);
+        run.report("adversary", 0, 1, ""); // its first figures take a while
         let found = search_shifts(world, set, known, settings, stream, (run, &name))?;
         if found.1.converged {
             return Ok::<_, Error>(found);
@@ -237,6 +256,7 @@ fn worst_shifts(
         ..config.search.clone()
     };
     let widest_name = format!("{name}-widest");
+    run.report("adversary", 0, 1, "");
     let (known, _) =
         search_shifts(world, &widest, None, (&short, data), stream, (run, &widest_name))?;
     let stream = stream.child("replay");
@@ -283,6 +303,7 @@ impl Explanation {
         setting: Setting<'_>,
         starts: &[f32],
         stream: Stream,
+        run: &Run<'_>,
     ) -> Result<Why> {
         let Problem { device, data, model, .. } = *problem;
         let follow = |(method, adversary): &(Method, Adversary)| {
@@ -293,7 +314,7 @@ impl Explanation {
                 }
             };
             let followed =
-                Followed { method: *method, propagation, continuous: shifts, starts, stream };
+                Followed { method: *method, propagation, continuous: shifts, starts, stream, run };
             trace(device, data, model, setting, &followed)
         };
         Ok(Why {

@@ -1,6 +1,7 @@
 //! From returns to numbers that can be acted on.
 
 use super::budget::Budget;
+use super::risk::Risk;
 use crate::adversary::SearchReport;
 use crate::confidence::{Evidence, Replay};
 use crate::rollout::Returns;
@@ -116,10 +117,16 @@ pub struct Estimate {
     pub std_error: f64,
     /// `value` less the Monte-Carlo margin, `subtracted` and `starts_margin`; none for neutral methods, which bound nothing.
     pub lower_bound: Option<f64>,
+    /// The neutral estimate on the same starts that it is held against; none where that was not needed.
+    pub neutral: Option<f64>,
+    /// How returns spread under the adversary, in the model; none for neutral methods.
+    pub risk: Option<Risk>,
     /// What the model overstates on held-out episodes and no confidence set covers.
     pub subtracted: f64,
     /// The sampling error of initial states that were drawn from the log; 0 where they were not.
     pub starts_margin: f64,
+    /// The least return that is known of: the worst reward, logged or declared, at every step.
+    pub floor: f64,
     /// What the data say about the bound; none for neutral methods.
     pub evidence: Option<Evidence>,
     /// Whether that is enough to decide by: the data support the bound, or extrapolations are accepted.
@@ -149,6 +156,21 @@ impl Estimate {
     /// Whether the search had converged, and the evidence is enough.
     pub fn shows_something(&self) -> bool {
         self.converged != Some(false) && self.enough_evidence
+    }
+
+    /// Whether the bound holds at its confidence: the data support it, and its search had converged.
+    pub fn is_shown(&self) -> bool {
+        self.evidence == Some(Evidence::Supported) && self.converged != Some(false)
+    }
+
+    /// Whether it has a bound that says nothing: it is no better than the worst reward at every step.
+    pub fn is_vacuous(&self) -> bool {
+        self.lower_bound.is_some_and(|bound| bound <= self.floor || bound == f64::NEG_INFINITY)
+    }
+
+    /// The same with the least return that there can be.
+    pub(super) fn above(self, floor: f64) -> Self {
+        Estimate { floor, ..self }
     }
 
     /// The same where extrapolations are accepted, or not.
@@ -183,8 +205,11 @@ pub fn neutral(method: Method, returns: &Returns) -> Estimate {
         value: mean.value,
         std_error: mean.std_error,
         lower_bound: None,
+        neutral: None,
+        risk: None,
         subtracted: 0.0,
         starts_margin: 0.0,
+        floor: f64::NEG_INFINITY,
         evidence: None,
         enough_evidence: false,
         converged: None,
@@ -240,8 +265,11 @@ pub fn dainf(each_member: &Returns, members: usize, (budget, floor): (Budget, f6
         lower_bound: Some(lowest(
             means.iter().map(|m| m.lower_limit(rollouts, floor, delta)).collect(),
         )),
+        neutral: Some(particles.iter().sum::<f64>() / members as f64),
+        risk: None,
         subtracted: 0.0,
         starts_margin: 0.0,
+        floor: f64::NEG_INFINITY,
         evidence: Some(Evidence::Unsupported),
         enough_evidence: false,
         converged: None,

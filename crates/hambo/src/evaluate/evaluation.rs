@@ -3,6 +3,8 @@
 use super::bounds::{Bounds, Reward, Why, bound};
 use super::budget::Budget;
 use super::estimate::{Estimate, Method};
+use super::logged::LoggedReturn;
+use super::notes::by_rank;
 use super::problem::Problem;
 use super::warning::{self, Warning};
 use crate::Result;
@@ -40,7 +42,9 @@ pub struct Evaluation {
     pub theory: Option<TheoryReport>,
     /// How far the policy leaves the data.
     pub support: SupportReport,
-    /// What the reader of the numbers must know.
+    /// What the logged behavior earned.
+    pub logged: LoggedReturn,
+    /// What the reader of the numbers must know, what matters most first.
     pub warnings: Vec<Warning>,
     /// Where the bound comes from, if [`EvaluationConfig::explain`](super::EvaluationConfig::explain) asked for it.
     pub why: Option<Why>,
@@ -118,9 +122,11 @@ impl Problem<'_> {
         let (setting, _) = self.setting(task, policy)?;
         let stream = Stream::new(config.seed).child("support");
         let starts = task.initial.sample(config.rollouts, data, stream.child("initial states"))?;
+        run.report("what the logs cover", 0, 1, "");
         let support = support(device, data, model, setting, &starts, stream)?;
         let leaves_data = config.learned_from_logs || support.steps_outside() > ELSEWHERE;
-        let own = Reward { task, index: 0, least_beta: 0.0, budget, leaves_data };
+        let threshold = config.threshold;
+        let own = Reward { task, index: 0, least_beta: 0.0, budget, leaves_data, threshold };
         let bounds = bound(self, &own, policy, config.explain, run)?;
 
         let mut warnings: Vec<Warning> = support
@@ -143,11 +149,12 @@ impl Problem<'_> {
             _ => 0.0,
         };
         for (i, Constraint { task, threshold }) in constraints.iter().enumerate() {
-            let reward = Reward { task, index: i + 1, least_beta, budget, leaves_data };
+            let (index, threshold) = (i + 1, *threshold);
+            let reward = Reward { task, index, least_beta, budget, leaves_data, threshold };
             let bounds = bound(self, &reward, policy, false, run)?;
             let own = bounds.warnings(self).into_iter();
             warnings.extend(own.map(|warning| warning.about(&task.name)));
-            constraint_bounds.push(constraint_bound(task, *threshold, bounds));
+            constraint_bounds.push(constraint_bound(task, threshold, bounds));
         }
         if bounds.estimates.iter().any(|e| e.method == Method::DaInf) {
             warnings.push(Warning::DaInf);
@@ -169,7 +176,8 @@ impl Problem<'_> {
                 )
             }),
             support,
-            warnings,
+            logged: LoggedReturn::of(task, data, config.horizon, config.discount)?,
+            warnings: by_rank(warnings),
             why: bounds.why,
         })
     }

@@ -186,6 +186,7 @@ impl<'a> EvaluatorBuilder<'a> {
     /// Learns the model.
     pub fn fit(mut self) -> Result<Evaluator<'a>> {
         let device = self.prepare()?;
+        self.run.report("fitting the model", 0, 1, "");
         let fitted = self.config.fit_model(&device, &self.logs.transitions, &self.run);
         let model = fitted.map_err(|e| self.logs.name_file(e))?;
         Ok(self.with(device, model, true))

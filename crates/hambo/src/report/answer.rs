@@ -1,15 +1,17 @@
 //! Everything that is told of one policy.
 
 use super::setup::{Setup, policy_digest};
-use super::text::{brief, number, percent};
+use super::text::{brief, number, percent, two_sided};
 use super::verdict::{Found, Verdict, bound_text, standing};
+use super::waterfall::{Step, waterfall};
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::theory::TheoryReport;
 use crate::confidence::{Evidence, SetReport};
 use crate::evaluate::Curves;
-use crate::evaluate::{ConstraintBound, Evaluation, Truth, Warning, Why};
+use crate::evaluate::{ConstraintBound, Evaluation, LoggedReturn, Truth, Why};
 use crate::evaluate::{Estimate, Method};
+use crate::evaluate::{Rank, Warning, by_rank};
 use crate::explain::regions::Side;
 use crate::explain::support::SupportReport;
 use crate::explain::trace::{Region, Span, Trace, Worst};
@@ -50,12 +52,22 @@ pub struct Answer {
     pub evidence: Option<Evidence>,
     /// The level at which it was shown; none where it was not.
     pub level: Option<f64>,
+    /// From the neutral estimate to the bound, in steps that add up; empty where there is no finite bound.
+    pub waterfall: Vec<Step>,
+    /// What the logged behavior earned over the same horizon.
+    pub logged_return: LoggedReturn,
+    /// The largest threshold that would be met: the bound, where it rests on enough; none elsewhere.
+    pub largest_threshold: Option<f64>,
     /// The failure probability of each bound.
     pub delta_each: f64,
     /// Bounds of further rewards.
     pub constraints: Vec<ConstraintBound>,
     /// Whether all thresholds are reached; none where there are none.
     pub verdict: Option<Verdict>,
+    /// The verdict in the words of the headline.
+    pub outcome: Option<&'static str>,
+    /// Whether the bound says nothing: it is no better than the worst reward at every step.
+    pub vacuous: bool,
     /// The true return, where it was simulated.
     pub truth: Option<Truth>,
     /// What the theory says, where the model is a Gaussian process.
@@ -72,8 +84,10 @@ pub struct Answer {
     pub explanation: Option<Explanation>,
     /// The bound by horizon, β and data.
     pub curves: Option<Curves>,
-    /// What the reader of the numbers must know.
+    /// What the reader of the numbers must know, what matters most first.
     pub warnings: Vec<Warning>,
+    /// How much each of them matters.
+    pub warning_ranks: Vec<Rank>,
     /// The verdict in one line, [`Answer::headline`].
     pub summary: String,
     /// Where the bound comes from, with trajectories: for the page.
@@ -110,16 +124,23 @@ impl Answer {
     /// Puts together what was found.
     pub fn new(setup: Setup, policy: &Policy, evaluation: Evaluation) -> Result<Self> {
         let notes = setup.notes.iter().cloned().map(Warning::Note);
+        let warnings = by_rank(evaluation.warnings.iter().cloned().chain(notes));
+        let first = evaluation.estimates.first();
+        let verdict = Verdict::of(&evaluation, setup.threshold);
         let mut answer = Answer {
             policy: policy.spec.clone(),
             policy_sha256: policy_digest(policy)?,
             policy_normalizer: policy.normalizer_file().map(Path::to_owned),
             lower_bound: evaluation.lower_bound(),
             evidence: evaluation.evidence(),
-            level: (evaluation.evidence() == Some(Evidence::Supported))
-                .then_some(1.0 - evaluation.delta_each),
+            level: first.filter(|first| first.is_shown()).map(|_| 1.0 - evaluation.delta_each),
+            waterfall: waterfall(&evaluation.estimates),
+            logged_return: evaluation.logged.clone(),
+            largest_threshold: first.filter(|e| e.shows_something()).and_then(|e| e.lower_bound),
             delta_each: evaluation.delta_each,
-            verdict: Verdict::of(&evaluation, setup.threshold),
+            verdict,
+            outcome: verdict.map(Verdict::words),
+            vacuous: first.is_some_and(Estimate::is_vacuous),
             truth: None,
             explanation: evaluation
                 .why
@@ -127,7 +148,8 @@ impl Answer {
                 .and_then(|w| w.trace.as_ref())
                 .map(Explanation::of),
             curves: None,
-            warnings: notes.chain(evaluation.warnings).collect(),
+            warning_ranks: warnings.iter().map(Warning::rank).collect(),
+            warnings,
             estimates: evaluation.estimates,
             constraints: evaluation.constraints,
             theory: evaluation.theory,
@@ -158,9 +180,14 @@ impl Answer {
         self.first().is_some_and(|first| first.meets(threshold))
     }
 
-    /// What its bound may be called: a confidence, or an extrapolation.
+    /// What its bound may be called: a confidence, an extrapolation, vacuous.
     pub(super) fn standing(&self) -> String {
         self.first().map_or(String::new(), |first| standing(first, self.delta_each))
+    }
+
+    /// The same where there is little room: without the reason.
+    pub(super) fn short_standing(&self) -> String {
+        self.standing().split(':').next().unwrap_or_default().to_owned()
     }
 
     /// The true return, where it is known and a number.
@@ -181,25 +208,21 @@ impl Answer {
     /// The verdict in one line, for people and for the log of a build.
     pub fn headline(&self) -> String {
         let Some(first) = self.first() else { return "NO METHODS".to_owned() };
-        let Answer { verdict, lower_bound, delta_each, constraints, .. } = self;
+        let Answer { verdict, delta_each, constraints, .. } = self;
         let threshold = self.setup.threshold;
-        Found {
-            first,
-            verdict: *verdict,
-            bound: *lower_bound,
-            threshold,
-            constraints,
-            delta_each: *delta_each,
-        }
-        .headline()
+        Found { first, verdict: *verdict, threshold, constraints, delta_each: *delta_each }
+            .headline()
     }
 
-    /// Where data would help, a sentence or two for each region.
+    /// Where data would help, a sentence or two for each region that costs more than the Monte-Carlo error.
     pub fn regions_in_words(&self) -> Vec<String> {
         let names = &self.setup.names;
         let side = |side: &Side| {
             let name = names.of_coordinate(side.coordinate);
             match (side.low.map(f64::from), side.high.map(f64::from)) {
+                (Some(low), Some(high)) if brief(low) == brief(high) => {
+                    format!("{name} is {}", brief(low))
+                }
                 (Some(low), Some(high)) => {
                     format!("{name} is between {} and {}", brief(low), brief(high))
                 }
@@ -224,7 +247,9 @@ impl Answer {
                 brief(uncertainty),
             )
         };
-        self.explanation.iter().flat_map(|e| &e.regions).map(region).collect()
+        let error = self.first().map_or(0.0, |first| two_sided() * first.std_error);
+        let regions = self.explanation.iter().flat_map(|e| &e.regions);
+        regions.filter(|region| region.loss > error).map(region).collect()
     }
 }
 

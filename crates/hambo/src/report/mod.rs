@@ -4,6 +4,7 @@
 //! else is written from them, so that a number is the same wherever it is read.
 
 mod answer;
+mod beside;
 mod html;
 mod markdown;
 mod ranking;
@@ -13,6 +14,7 @@ mod terminal;
 mod tests;
 mod text;
 mod verdict;
+mod waterfall;
 
 pub use answer::{Answer, Explanation};
 pub use html::{html, ranking_html};
@@ -22,3 +24,4 @@ pub use setup::{DataSummary, EntryNames, ModelSummary, RunSettings, SCHEMA, Setu
 pub use terminal::{ranking_terminal, table, terminal};
 pub use text::{number, printable};
 pub use verdict::Verdict;
+pub use waterfall::Step;

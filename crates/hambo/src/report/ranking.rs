@@ -7,12 +7,11 @@ use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::SetReport;
 use crate::evaluate::Estimate;
-use crate::evaluate::{ConstraintBound, Truth, Warning};
+use crate::evaluate::{ConstraintBound, Rank, Truth, Warning, by_rank};
 use crate::evaluate::{Ranked, Score, scores};
 use crate::explain::support::SupportReport;
 use crate::policy::Policy;
 use serde::Serialize;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Several policies on one model, the best bound first; its JSON is what `hambo rank --json` prints.
@@ -29,8 +28,12 @@ pub struct Ranking {
     pub delta_each: Option<f64>,
     /// Whether one of them reaches what was asked: one is enough to go on with.
     pub verdict: Option<Verdict>,
-    /// What the reader of the numbers must know; what is about some policies alone has their names.
-    pub warnings: Vec<String>,
+    /// The verdict in the words of the headline.
+    pub outcome: Option<&'static str>,
+    /// What the reader of the numbers must know, what matters most first; what is about some policies alone has their names.
+    pub warnings: Vec<Warning>,
+    /// How much each of them matters.
+    pub warning_ranks: Vec<Rank>,
     /// The outcome in one line, [`Ranking::headline`].
     pub summary: String,
 }
@@ -79,19 +82,17 @@ impl Ranking {
         let policies = ranked.into_iter().map(one).collect::<Result<Vec<_>>>()?;
         let each: Vec<(&str, &[Warning])> =
             policies.iter().map(|p| (p.name.as_str(), p.warnings.as_slice())).collect();
-        let warnings = warnings_of_several(&each);
+        let notes = setup.notes.iter().cloned().chain(unsure_truth(&policies)).map(Warning::Note);
+        let warnings = by_rank(warnings_of_several(&each).into_iter().chain(notes));
         // One that meets is enough; of the others, one that lacks evidence alone says the most.
-        let best = [Verdict::Meets, Verdict::NotEnoughEvidence, Verdict::Fails];
+        let best = [Verdict::Meets, Verdict::NotEnoughEvidence, Verdict::NotShown];
         let verdicts: Vec<Verdict> = policies.iter().filter_map(|p| p.verdict).collect();
+        let verdict = best.into_iter().find(|verdict| verdicts.contains(verdict));
         let mut ranking = Ranking {
-            verdict: best.into_iter().find(|verdict| verdicts.contains(verdict)),
-            warnings: setup
-                .notes
-                .iter()
-                .cloned()
-                .chain(warnings)
-                .chain(unsure_truth(&policies))
-                .collect(),
+            verdict,
+            outcome: verdict.map(Verdict::words),
+            warning_ranks: warnings.iter().map(Warning::rank).collect(),
+            warnings,
             policies,
             scores,
             delta_each,
@@ -100,6 +101,11 @@ impl Ranking {
         };
         ranking.summary = ranking.headline();
         Ok(ranking)
+    }
+
+    /// Whether the bounds of all of them are shown.
+    pub(super) fn all_are_shown(&self) -> bool {
+        self.policies.iter().all(|p| p.first().is_some_and(Estimate::is_shown))
     }
 
     /// The outcome in one line.
@@ -113,13 +119,16 @@ impl Ranking {
         let bound = best.bound_text();
         let standing =
             best.first().map_or(String::new(), |first| standing(first, self.setup.delta));
-        let best = format!("best bound: {name}, {bound}, {standing} for all together");
-        let word = match self.verdict {
-            None => return format!("RANKED {} policies: {best}", policies.len()),
-            Some(Verdict::Meets) => "MEETS",
-            Some(Verdict::Fails) => "FAILS",
-            Some(Verdict::NotEnoughEvidence) => "NOT ENOUGH EVIDENCE",
+        let for_whom = match (best.first().is_some_and(Estimate::is_shown), self.all_are_shown()) {
+            (false, _) => "",
+            (true, true) => " for all together",
+            (true, false) => " for all that are shown together",
         };
+        let best = format!("best bound: {name}, {bound}, {standing}{for_whom}");
+        let Some(verdict) = self.verdict else {
+            return format!("RANKED {} policies: {best}", policies.len());
+        };
+        let word = verdict.words();
         let good = policies.iter().filter(|p| p.verdict == Some(Verdict::Meets)).count();
         let threshold = self.setup.threshold.map_or("what was asked".to_owned(), number);
         format!("{word}: {good} of {} policies reach {threshold}; {best}", policies.len())
@@ -191,21 +200,16 @@ fn unsure_truth(policies: &[RankedPolicy]) -> Option<String> {
     })
 }
 
-/// Warnings about several policies: what holds for all of them once, what holds for some with their names.
-pub fn warnings_of_several<W: Display>(each: &[(&str, &[W])]) -> Vec<String> {
-    let texts = |warnings: &[W]| warnings.iter().map(W::to_string).collect::<Vec<_>>();
-    let each: Vec<(&str, Vec<String>)> = each.iter().map(|(name, w)| (*name, texts(w))).collect();
-    let mut told: Vec<String> = Vec::new();
-    for (name, warnings) in &each {
-        for warning in warnings {
+/// Warnings about several policies, what matters most first: what holds for all of them once, what holds for some with their
+/// names.
+pub fn warnings_of_several(each: &[(&str, &[Warning])]) -> Vec<Warning> {
+    let told = each.iter().flat_map(|(name, warnings)| {
+        warnings.iter().map(|warning| {
             let common = each.iter().all(|(_, others)| others.contains(warning));
-            let text = if common { warning.clone() } else { format!("{name}: {warning}") };
-            if !told.contains(&text) {
-                told.push(text);
-            }
-        }
-    }
-    told
+            if common { warning.clone() } else { warning.clone().about(name) }
+        })
+    });
+    by_rank(told)
 }
 
 /// Policies by what tells them apart: their paths without the folders and file names that all have in common.
@@ -237,7 +241,11 @@ mod tests {
 
     #[test]
     fn what_holds_for_all_is_told_once_and_the_rest_with_its_name() {
-        let told = warnings_of_several(&[("a", &["far", "slow"]), ("b", &["far", "broken"])]);
-        assert_eq!(told, ["far", "a: slow", "b: broken"]);
+        let notes = |texts: [&str; 3]| texts.map(|text| Warning::Note(text.to_owned()));
+        let [a, b, c] =
+            [["far", "slow", "odd"], ["far", "broken", "odd"], ["far", "slow", "new"]].map(notes);
+        let told = warnings_of_several(&[("a", &a), ("b", &b), ("c", &c)]);
+        let told: Vec<String> = told.iter().map(Warning::to_string).collect();
+        assert_eq!(told, ["far", "a, c: slow", "a, b: odd", "b: broken", "c: new"]);
     }
 }

@@ -1,12 +1,14 @@
 //! Answers as they are printed in a terminal: tables, notes, and the headline last, where the log of a build ends.
 
 use super::answer::Answer;
+use super::beside;
 use super::ranking::Ranking;
 use super::setup::Setup;
 use super::text::{number, printable};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, verdict_text};
+use super::waterfall::printed;
 use crate::confidence::theory::TheoryReport;
-use crate::evaluate::Method;
+use crate::evaluate::{Method, Warning};
 use std::fmt::{Display, Formatter};
 
 /// The answer for a terminal.
@@ -40,17 +42,15 @@ pub fn terminal(answer: &Answer) -> String {
         let (episodes, value) = (truth.episodes, number(truth.value));
         lines.push(format!("true return, by simulation of {episodes} episodes: {value}"));
     }
-    ended(lines, &answer.warnings, &answer.setup, answer.headline())
+    lines.extend(steps_and_risks(answer));
+    let meaning = answer.verdict.map(|verdict| verdict.meaning().to_owned());
+    ended(lines, &answer.warnings, &answer.setup, (meaning, answer.headline()))
 }
 
 /// The ranking for a terminal.
 pub fn ranking_terminal(ranking: &Ranking) -> String {
     let rows = ranking.policies.iter().map(|p| {
-        let mut row = vec![
-            p.name.clone(),
-            p.verdict.map_or("–", Verdict::name).to_owned(),
-            known(p.lower_bound),
-        ];
+        let mut row = vec![p.name.clone(), verdict_text(p.verdict), known(p.lower_bound)];
         row.extend(p.estimates.iter().map(|e| number(e.value)));
         row.push(known(p.truth.as_ref().map(|truth| truth.value)));
         row
@@ -70,7 +70,7 @@ pub fn ranking_terminal(ranking: &Ranking) -> String {
         let header = ["method", "kind", "Spearman", "regret@1", "violations", "gap"];
         lines.extend([table(&header, &rows.collect::<Vec<_>>()), String::new()]);
     }
-    ended(lines, &ranking.warnings, &ranking.setup, ranking.headline())
+    ended(lines, &ranking.warnings, &ranking.setup, (None, ranking.headline()))
 }
 
 impl Display for Answer {
@@ -95,16 +95,53 @@ fn words(method: Method) -> [String; 2] {
     [method.name(), kind].map(str::to_owned)
 }
 
+/// Warnings that stand beside the headline.
+pub(super) const TOP: usize = 3;
+
+/// The text with its end: the warnings that matter least first, so that those that matter most stand beside the headline.
 fn ended(
     mut lines: Vec<String>,
-    warnings: &[impl Display],
+    warnings: &[Warning],
     setup: &Setup,
-    headline: String,
+    (meaning, headline): (Option<String>, String),
 ) -> String {
-    lines.extend(warnings.iter().map(|warning| printable(&format!("note: {warning}"))));
+    let told = |warning: &Warning| printable(&format!("{}: {warning}", warning.rank()));
+    let (top, others) = warnings.split_at(warnings.len().min(TOP));
+    lines.extend(others.iter().map(told));
+    if !others.is_empty() {
+        lines.push(String::new());
+    }
+    lines.extend(top.iter().map(told));
     lines.extend(setup.page.as_ref().map(|page| format!("report: {}", page.display())));
+    lines.extend(meaning);
     lines.push(printable(&headline));
     lines.join("\n")
+}
+
+/// How the bound comes about, and what stands beside it.
+fn steps_and_risks(answer: &Answer) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !answer.waterfall.is_empty() {
+        let mut rows: Vec<Vec<String>> =
+            printed(&answer.waterfall).into_iter().map(Vec::from).collect();
+        let bound = rows.last().map_or(String::new(), |row| row[3].clone());
+        rows.push(vec!["lower bound".to_owned(), String::new(), String::new(), bound]);
+        let header = ["from estimate to bound", "by", "change", "return"];
+        lines.extend([table(&header, &rows), String::new()]);
+    }
+    let risks: Vec<Vec<String>> = beside::risks(answer)
+        .into_iter()
+        .map(|[name, figure, interval]| vec![name, String::new(), figure, interval])
+        .collect();
+    if !risks.is_empty() {
+        let header = [beside::RISK, "", "figure", "95 % interval"];
+        lines.extend([table(&header, &risks), String::new()]);
+    }
+    lines.push(beside::logged(answer));
+    if answer.is_conservative() {
+        lines.push(beside::largest_threshold(answer));
+    }
+    lines
 }
 
 /// What the theory of Gaussian processes says, in a line.
@@ -128,15 +165,14 @@ fn theory_line(theory: &TheoryReport) -> String {
 fn constraint_table(answer: &Answer) -> [String; 3] {
     let rows = answer.constraints.iter().flat_map(|c| {
         c.estimates.iter().enumerate().map(move |(i, e)| {
-            let verdict =
-                c.met.filter(|_| i == 0).map_or("–", |met| if met { "meets" } else { "FAILS" });
+            let verdict = verdict_text(Verdict::of_constraint(c).filter(|_| i == 0));
             vec![
                 if i == 0 { c.name.clone() } else { String::new() },
                 e.method.name().to_owned(),
                 number(e.value),
                 known(e.lower_bound),
                 known(c.threshold.filter(|_| i == 0)),
-                verdict.to_owned(),
+                verdict,
             ]
         })
     });
@@ -144,9 +180,9 @@ fn constraint_table(answer: &Answer) -> [String; 3] {
     [
         table(&header, &rows.collect::<Vec<_>>()),
         format!(
-            "all {} bounds of a method hold together but for a share {}: each is for {:.4}",
-            1 + answer.constraints.len(),
+            "δ = {} is shared by {} bounds, {:.4} for each, so that those that are shown hold together",
             answer.setup.delta,
+            1 + answer.constraints.len(),
             answer.delta_each
         ),
         String::new(),

@@ -6,7 +6,7 @@ use crate::confidence::Evidence;
 use crate::confidence::theory::TheoryReport;
 use crate::dynamics::{GpReport, Layout, ModelReport};
 use crate::evaluate::Score;
-use crate::evaluate::{ConstraintBound, Truth};
+use crate::evaluate::{ConstraintBound, LoggedReturn, Truth};
 use crate::evaluate::{Estimate, MONTE_CARLO_SHARE, Method};
 use crate::explain::regions::{Bounds, Side};
 use crate::explain::support::SupportReport;
@@ -18,12 +18,15 @@ fn estimate(method: Method, value: f64, lower_bound: Option<f64>) -> Estimate {
     Estimate {
         subtracted: 0.0,
         starts_margin: 0.0,
+        floor: -15.0,
         evidence: Some(Evidence::Supported),
         enough_evidence: true,
         method,
         value,
         std_error: 0.5,
         lower_bound,
+        neutral: None,
+        risk: None,
         converged: None,
         diverged_rollouts: 0,
         left_rollouts: 0,
@@ -111,9 +114,14 @@ fn answer(bound: f64) -> Answer {
         lower_bound: Some(bound),
         evidence: Some(Evidence::Supported),
         level: Some(0.95),
+        waterfall: Vec::new(),
+        logged_return: LoggedReturn { value: -12.0, std_error: 0.25, episodes: 40, shorter: 0 },
+        largest_threshold: Some(bound),
         delta_each: 0.05,
         constraints: Vec::new(),
         verdict: None,
+        outcome: None,
+        vacuous: false,
         truth: None,
         theory: None,
         support: support(),
@@ -123,6 +131,7 @@ fn answer(bound: f64) -> Answer {
         explanation: None,
         curves: None,
         warnings: Vec::new(),
+        warning_ranks: Vec::new(),
         summary: String::new(),
         why: None,
     }
@@ -136,22 +145,22 @@ fn the_line_for_a_log_says_what_was_decided() {
     a.verdict = Some(Verdict::Meets);
     assert_eq!(a.headline(), "MEETS the threshold: bound -13.79 against -20.00, confidence 95 %");
     a.setup.threshold = Some(-10.0);
-    a.verdict = Some(Verdict::Fails);
-    assert_eq!(a.headline(), "FAILS the threshold: bound -13.79 against -10.00, confidence 95 %");
+    a.verdict = Some(Verdict::NotShown);
+    assert_eq!(a.headline(), "NOT SHOWN: bound -13.79 against -10.00, confidence 95 %");
     a.setup.threshold = Some(-20.0);
     a.estimates[0].converged = Some(false);
     a.verdict = Some(Verdict::NotEnoughEvidence);
-    assert!(
-        a.headline().starts_with("NOT ENOUGH EVIDENCE: the adversary had not converged"),
-        "{}",
-        a.headline()
-    );
-    a.verdict = Some(Verdict::Fails);
+    let unconverged =
+        "NOT ENOUGH EVIDENCE: bound -13.79 against -20.00, not shown: the search had not converged";
+    assert_eq!(a.headline(), unconverged);
+    assert!(!html(&a).contains("confidence 95"), "nothing was shown");
+    a.verdict = Some(Verdict::NotShown);
+    a.estimates[0].converged = Some(true);
     a.delta_each = 0.025;
     a.constraints = vec![ConstraintBound {
         name: "speed".to_owned(),
         expression: "-s[0]".to_owned(),
-        estimates: Vec::new(),
+        estimates: vec![estimate(Method::Ca, -2.0, Some(-3.0))],
         lower_bound: Some(-3.0),
         threshold: Some(-1.0),
         met: Some(false),
@@ -161,21 +170,67 @@ fn the_line_for_a_log_says_what_was_decided() {
     }];
     assert_eq!(
         a.headline(),
-        "FAILS constraint speed: bound -3.00 against -1.00, confidence 97.5 %"
+        "NOT SHOWN for constraint speed: bound -3.00 against -1.00, confidence 97.5 %"
     );
-    assert!(html(&a).contains("<b class=\"bad\">FAILS</b>"));
-    assert!(markdown(&a).contains("| speed | -3.00 | -1.00 | FAILS |"));
+    assert!(html(&a).contains("<b class=\"bad\">NOT SHOWN</b>"));
+    assert!(markdown(&a).contains("| speed | -3.00 | -1.00 | not shown |"));
     assert!(a.to_string().ends_with(&a.headline()), "{a}");
     a.estimates = vec![estimate(Method::Ds, -11.0, None)];
     assert!(a.headline().starts_with("NO BOUND: ds is a neutral estimate, -11.00"));
 }
 
 #[test]
+fn the_three_words_say_what_was_shown() {
+    let supported = estimate(Method::Ca, -12.5, Some(-13.0));
+    let of = |e: &Estimate, threshold| Verdict::of_one(e, threshold).words();
+    assert_eq!((of(&supported, -14.0), of(&supported, -12.0)), ("MEETS", "NOT SHOWN"));
+    let doubtful = [
+        Estimate { converged: Some(false), ..supported.clone() },
+        Estimate {
+            evidence: Some(Evidence::Unsupported),
+            enough_evidence: false,
+            ..supported.clone()
+        },
+    ];
+    for doubtful in doubtful {
+        for threshold in [-14.0, -12.0] {
+            assert_eq!(of(&doubtful, threshold), "NOT ENOUGH EVIDENCE", "{threshold}");
+        }
+        let mut a = answer(-13.0);
+        a.estimates[0] = doubtful;
+        for text in [a.headline(), html(&a), markdown(&a), a.to_string()] {
+            assert!(!text.contains("confidence 95"), "{text}");
+        }
+    }
+    let accepted = Estimate { evidence: Some(Evidence::Unsupported), ..supported.clone() };
+    assert_eq!((of(&accepted, -14.0), of(&accepted, -12.0)), ("MEETS", "NOT SHOWN"));
+    // The words of the JSON's `verdict` stay as they were.
+    let names = [Verdict::Meets, Verdict::NotShown, Verdict::NotEnoughEvidence];
+    assert_eq!(json!(names), json!(["meets", "fails", "not enough evidence"]));
+    assert_eq!(json!(names), json!(names.map(Verdict::name)));
+}
+
+#[test]
+fn a_bound_that_says_nothing_is_called_vacuous() {
+    for (bound, vacuous) in [(-14.99, false), (-15.0, true), (-20.0, true)] {
+        let mut a = answer(bound);
+        a.vacuous = a.estimates[0].is_vacuous();
+        assert_eq!(a.vacuous, vacuous, "{bound}");
+        assert_eq!(a.headline().contains("vacuous: no better than the worst reward"), vacuous);
+        assert_eq!(html(&a).contains("is vacuous: it is no better than the worst reward"), vacuous);
+        assert_eq!(a.headline().contains("confidence"), !vacuous);
+    }
+}
+
+#[test]
 fn a_bound_of_minus_infinity_is_told_as_such() {
     let mut a = answer(f64::NEG_INFINITY);
     a.setup.threshold = Some(-20.0);
-    a.verdict = Some(Verdict::Fails);
-    assert_eq!(a.headline(), "FAILS the threshold: bound -∞ against -20.00, confidence 95 %");
+    a.verdict = Some(Verdict::NotShown);
+    assert_eq!(
+        a.headline(),
+        "NOT SHOWN: bound -∞ against -20.00, vacuous: no better than the worst reward at every step, -15.00"
+    );
     let page = html(&a);
     assert!(page.contains("there is no finite bound") && page.contains("◄ -∞"));
     assert!(!page.contains("NaN"), "{page}");
@@ -240,6 +295,9 @@ fn names_are_text() {
             .contains("6 of the logged transitions (1 %) are; the model knows y least, 4.00 times"),
         "{words}"
     );
+    a.estimates[0].std_error = 1.5; // 95 % of it are more than the 2 that the region costs
+    assert!(a.regions_in_words().is_empty());
+    assert!(html(&a).contains("costs more than the Monte-Carlo error"));
 }
 
 #[test]
@@ -262,7 +320,7 @@ fn a_ranking_names_the_best() {
     };
     let ranking = Ranking {
         setup: Setup { delta: 0.06, threshold: Some(-5.0), ..setup() },
-        policies: vec![policy("a<b>", -4.0, Verdict::Meets), policy("b", -6.0, Verdict::Fails)],
+        policies: vec![policy("a<b>", -4.0, Verdict::Meets), policy("b", -6.0, Verdict::NotShown)],
         scores: vec![Score {
             method: Method::Ca,
             spearman: Some(1.0),
@@ -272,7 +330,9 @@ fn a_ranking_names_the_best() {
         }],
         delta_each: Some(0.02),
         verdict: Some(Verdict::Meets),
+        outcome: None,
         warnings: Vec::new(),
+        warning_ranks: Vec::new(),
         summary: String::new(),
     };
     let expected = "MEETS: 1 of 2 policies reach -5.00; best bound: a<b>, -4.00, confidence 94 % for all together";
@@ -280,7 +340,7 @@ fn a_ranking_names_the_best() {
     let page = ranking_html(&ranking);
     assert!(page.contains("a&lt;b&gt;") && !page.contains("a<b>"));
     assert!(page.contains("<td>ca</td><td>1.000</td><td>0.00</td><td>0 %</td><td>1.00</td>"));
-    assert!(ranking_markdown(&ranking).contains("| 2 | b | -6.00 | -5.50 | -5.00 | fails |"));
+    assert!(ranking_markdown(&ranking).contains("| 2 | b | -6.00 | -5.50 | -5.00 | not shown |"));
     assert!(ranking.to_string().ends_with(expected));
 }
 

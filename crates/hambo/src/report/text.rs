@@ -1,5 +1,6 @@
 //! Words and numbers as people read them, in the terminal and in the report alike.
 
+use crate::stats::normal_quantile;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,6 +17,11 @@ pub fn number(value: f64) -> String {
         if value.abs() >= 1e7 { format!("{value:.3e}") } else { format!("{value:.digits$}") };
     // What rounds to nothing has no sign.
     if text.chars().all(|c| "-0.".contains(c)) { text.replace('-', "") } else { text }
+}
+
+/// Intervals of 95 % are this many standard errors to both sides.
+pub(super) fn two_sided() -> f64 {
+    normal_quantile(0.975)
 }
 
 /// Three significant digits, for coordinates.

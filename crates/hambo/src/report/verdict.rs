@@ -7,13 +7,14 @@ use serde::Serialize;
 
 /// Whether a policy reaches what was asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Its bounds show that it does.
+    #[serde(rename = "meets")]
     Meets,
-    /// They do not: the policy may still be good.
-    Fails,
-    /// They would, but rest on too little: nothing in the data supports them, or a search had not converged.
+    /// They are below what was asked: the policy may still be good.
+    #[serde(rename = "fails")]
+    NotShown,
+    /// They rest on too little to say: nothing in the data supports them, or a search had not converged.
     #[serde(rename = "not enough evidence")]
     NotEnoughEvidence,
 }
@@ -27,21 +28,28 @@ impl Verdict {
     /// Whether the bound and those of all constraints reach what was asked; none where nothing was.
     pub fn of(evaluation: &Evaluation, threshold: Option<f64>) -> Option<Self> {
         let own = evaluation.estimates.first().zip(threshold);
-        let constraints = evaluation.constraints.iter();
-        let constraints = constraints.filter_map(|c| c.estimates.first().zip(c.threshold));
-        let one = |(estimate, threshold): (&Estimate, f64)| match (
-            estimate.meets(threshold),
-            estimate.lower_bound,
-        ) {
-            (true, _) => Verdict::Meets,
-            (false, Some(bound)) if bound >= threshold => Verdict::NotEnoughEvidence,
-            _ => Verdict::Fails,
-        };
+        let own = own.map(|(estimate, threshold)| Verdict::of_one(estimate, threshold));
+        let constraints = evaluation.constraints.iter().filter_map(Verdict::of_constraint);
         let worse = |a: Verdict, b: Verdict| match (a, b) {
-            (Verdict::Fails, _) | (_, Verdict::Fails) => Verdict::Fails,
+            (Verdict::NotShown, _) | (_, Verdict::NotShown) => Verdict::NotShown,
             (Verdict::Meets, other) | (other, _) => other,
         };
-        own.into_iter().chain(constraints).map(one).reduce(worse)
+        own.into_iter().chain(constraints).reduce(worse)
+    }
+
+    /// Whether one bound reaches a threshold.
+    pub fn of_one(estimate: &Estimate, threshold: f64) -> Self {
+        match estimate.lower_bound {
+            Some(_) if estimate.meets(threshold) => Verdict::Meets,
+            Some(_) if !estimate.shows_something() => Verdict::NotEnoughEvidence,
+            _ => Verdict::NotShown,
+        }
+    }
+
+    /// Whether a constraint reaches its threshold; none where it has none.
+    pub(super) fn of_constraint(constraint: &ConstraintBound) -> Option<Self> {
+        let first = constraint.estimates.first().zip(constraint.threshold);
+        first.map(|(estimate, threshold)| Verdict::of_one(estimate, threshold))
     }
 
     /// Whether a gate may pass.
@@ -49,27 +57,67 @@ impl Verdict {
         self == Verdict::Meets
     }
 
-    /// The word for it, as in JSON.
+    /// The word for it, as in the field `verdict` of the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Meets => "meets",
-            Verdict::Fails => "fails",
+            Verdict::NotShown => "fails",
             Verdict::NotEnoughEvidence => "not enough evidence",
+        }
+    }
+
+    /// The words that people read, as in the headline, and in the field `outcome` of the JSON.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Meets => "MEETS",
+            Verdict::NotShown => "NOT SHOWN",
+            Verdict::NotEnoughEvidence => "NOT ENOUGH EVIDENCE",
+        }
+    }
+
+    /// What it means, for those who have not read the manual.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Verdict::Meets => "the logs show that the policy reaches what was asked",
+            Verdict::NotShown => {
+                "the bound is below what was asked: the policy may still be good, but these logs do not show it"
+            }
+            Verdict::NotEnoughEvidence => {
+                "nothing is shown either way: the logs, or the search, say too little about this policy"
+            }
         }
     }
 
     /// The same for a style sheet.
     pub(super) fn class(self) -> &'static str {
-        if self == Verdict::NotEnoughEvidence { "open" } else { self.name() }
+        match self {
+            Verdict::Meets => "meets",
+            Verdict::NotShown => "not-shown",
+            Verdict::NotEnoughEvidence => "open",
+        }
     }
 }
 
-/// What a bound may be called: a confidence where its level was shown, an extrapolation otherwise.
+/// A verdict in a table.
+pub(super) fn verdict_text(verdict: Option<Verdict>) -> String {
+    verdict.map_or("–".to_owned(), |verdict| verdict.words().to_lowercase())
+}
+
+/// What a bound may be called: a confidence only where its level was shown.
 pub(super) fn standing(estimate: &Estimate, delta: f64) -> String {
     match estimate.evidence {
+        None => "neutral".to_owned(),
+        Some(_) if estimate.is_vacuous() => {
+            format!(
+                "vacuous: no better than the worst reward at every step, {}",
+                number(estimate.floor)
+            )
+        }
+        Some(Evidence::Supported) if estimate.converged == Some(false) => {
+            "not shown: the search had not converged".to_owned()
+        }
         Some(Evidence::Supported) => format!("confidence {}", percent(1.0 - delta)),
         Some(evidence) => format!("an extrapolation ({evidence})"),
-        None => "neutral".to_owned(),
     }
 }
 
@@ -78,7 +126,6 @@ pub(super) struct Found<'a> {
     /// The answer of the method asked for first.
     pub first: &'a Estimate,
     pub verdict: Option<Verdict>,
-    pub bound: Option<f64>,
     pub threshold: Option<f64>,
     pub constraints: &'a [ConstraintBound],
     pub delta_each: f64,
@@ -88,54 +135,44 @@ impl Found<'_> {
     /// The verdict in one line.
     pub fn headline(&self) -> String {
         let first = self.first;
-        let confidence = standing(first, self.delta_each);
         if !first.method.is_conservative() {
             let (method, value) = (first.method.name(), number(first.value));
             return format!(
                 "NO BOUND: {method} is a neutral estimate, {value}, and may be too high"
             );
         }
-        let bound = bound_text(self.bound);
-        let broken = self.constraints.iter().find(|c| c.met == Some(false));
-        let threshold = self.threshold.map(|threshold| {
-            let reached = self.bound.is_some_and(|bound| bound >= threshold);
-            (reached, number(threshold))
-        });
-        match (self.verdict, threshold, broken) {
-            (Some(Verdict::Meets), Some((_, threshold)), _) => {
-                format!("MEETS the threshold: bound {bound} against {threshold}, {confidence}")
+        let bound = bound_text(first.lower_bound);
+        let standing = standing(first, self.delta_each);
+        let Some(verdict) = self.verdict else { return format!("BOUND {bound}, {standing}") };
+        let words = verdict.words();
+        let own = self.threshold.map(|threshold| (Verdict::of_one(first, threshold), threshold));
+        match (verdict, own) {
+            (Verdict::Meets, Some((_, threshold))) => {
+                let threshold = number(threshold);
+                format!("{words} the threshold: bound {bound} against {threshold}, {standing}")
             }
-            (Some(Verdict::Meets), None, _) => {
-                format!("MEETS every constraint: bound {bound}, {confidence}")
+            (Verdict::Meets, None) => {
+                format!("{words} every constraint: bound {bound}, {standing}")
             }
-            (Some(Verdict::Fails), Some((false, threshold)), _) => {
-                format!("FAILS the threshold: bound {bound} against {threshold}, {confidence}")
+            (_, Some((own, threshold))) if own == verdict => {
+                format!("{words}: bound {bound} against {}, {standing}", number(threshold))
             }
-            (Some(Verdict::NotEnoughEvidence), Some((true, threshold)), _)
-                if first.converged == Some(false) =>
-            {
-                format!(
-                    "NOT ENOUGH EVIDENCE: the adversary had not converged, so that the bound {bound} says nothing about \
-                     {threshold}"
-                )
-            }
-            (Some(Verdict::NotEnoughEvidence), Some((true, threshold)), _)
-                if !first.enough_evidence =>
-            {
-                format!("NOT ENOUGH EVIDENCE: bound {bound} against {threshold}, {confidence}")
-            }
-            (Some(Verdict::NotEnoughEvidence), _, _) => {
-                let open = self.constraints.iter().find(|c| c.met == Some(false));
-                let name = open.map_or("", |c| c.name.as_str());
-                format!("NOT ENOUGH EVIDENCE for constraint {name}: bound {bound}, {confidence}")
-            }
-            (Some(Verdict::Fails), _, Some(constraint)) => format!(
-                "FAILS constraint {}: bound {} against {}, {confidence}",
-                constraint.name,
-                bound_text(constraint.lower_bound),
-                bound_text(constraint.threshold)
-            ),
-            _ => format!("BOUND {bound}, {confidence}"),
+            _ => self.of_constraints(verdict),
         }
+    }
+
+    /// The same where it is a constraint that decides.
+    fn of_constraints(&self, verdict: Verdict) -> String {
+        let words = verdict.words();
+        let open = |c: &&ConstraintBound| Verdict::of_constraint(c) == Some(verdict);
+        let Some(constraint) = self.constraints.iter().find(open) else { return words.to_owned() };
+        let standing =
+            constraint.estimates.first().map_or(String::new(), |e| standing(e, self.delta_each));
+        format!(
+            "{words} for constraint {}: bound {} against {}, {standing}",
+            constraint.name,
+            bound_text(constraint.lower_bound),
+            bound_text(constraint.threshold)
+        )
     }
 }

@@ -17,6 +17,7 @@ use crate::dynamics::Dynamics;
 use crate::evaluate::Method;
 use crate::rollout::ShiftAdversary;
 use crate::rollout::{Propagation, Rollout, Setting, World};
+use crate::run::Run;
 use crate::stats::empirical_quantile;
 use crate::{Error, Result};
 use hambo_engine::backend::Device;
@@ -153,7 +154,12 @@ pub(crate) struct Followed<'a> {
     pub starts: &'a [f32],
     /// Its noise.
     pub stream: Stream,
+    /// Who is told how far it is.
+    pub run: &'a Run<'a>,
 }
+
+/// What the work is called while it goes on.
+const STAGE: &str = "explanation";
 
 /// Follows the trajectories.
 pub(crate) fn trace(
@@ -183,7 +189,11 @@ pub(crate) fn trace(
     let spans = SPANS.min(horizon);
     let edges: Vec<usize> = (0..=spans).map(|i| i * horizon / spans).collect();
     let returns: Vec<Vec<f32>> = device.run(|| {
-        edges.iter().map(|&until| run(followed.propagation, until)).collect::<Result<_>>()
+        let with_adversary = |(i, &until): (usize, &usize)| {
+            followed.run.report(STAGE, i, edges.len(), "");
+            run(followed.propagation, until)
+        };
+        edges.iter().enumerate().map(with_adversary).collect::<Result<_>>()
     })?;
     let lost =
         |span: usize, row: usize| f64::from(returns[span][row]) - f64::from(returns[span + 1][row]);
@@ -191,6 +201,7 @@ pub(crate) fn trace(
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / rows as f64;
 
     let every = horizon.div_ceil(STEPS);
+    followed.run.report(STAGE, edges.len(), edges.len(), "");
     let (neutral, hallucinated) = device.run(|| {
         let look = |until: usize| look(&world, followed, starts, until, every);
         Ok::<_, Error>((look(0)?, look(horizon)?))

@@ -1,22 +1,26 @@
 //! What is to be decided, and the numbers behind it.
 
 use super::axis::{Axis, Line, Row};
-use super::{finite, section, two_sided};
-use crate::evaluate::Method;
+use super::{finite, section};
+use crate::evaluate::{Method, Warning};
 use crate::report::answer::Answer;
-use crate::report::text::{escape, number, percent};
+use crate::report::terminal::TOP;
+use crate::report::text::{escape, number, percent, two_sided};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// What is to be decided, in plain words.
 pub(super) fn verdict(answer: &Answer) -> String {
     let method = answer.first().map_or("?", |first| first.method.name());
     let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
-    let class = answer.verdict.map_or("open", Verdict::class);
+    let data = &answer.setup.data;
+    let class = answer.verdict.map_or("", Verdict::class);
     let lead = [bound_in_words(answer, method), threshold(answer), truth(answer)].concat();
-    let tiles = tiles(answer, method);
+    let (tiles, notes) = (tiles(answer, method), top_warnings(&answer.warnings));
     format!(
-        "<header class=\"verdict {class}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {policy} on {task}</p>\n\
-         <h1 id=\"headline\">{}</h1>\n{lead}\n</header>\n<div class=\"tiles\">\n{tiles}</div>\n",
+        "<header class=\"verdict {class}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {policy} on {task}, from {} logged transitions in {} episodes</p>\n\
+         <h1 id=\"headline\">{}</h1>\n{lead}\n{notes}</header>\n<div class=\"tiles\">\n{tiles}</div>\n",
+        data.transitions,
+        data.episodes,
         escape(&answer.headline())
     )
 }
@@ -25,7 +29,7 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
     let (policy, task) = (escape(&answer.policy), escape(&answer.setup.task));
     let horizon = answer.setup.horizon;
     let steps = if horizon == 1 { "step" } else { "steps" };
-    let confidence = answer.standing();
+    let standing = answer.standing();
     let bound = answer.bound_text();
     match (answer.is_conservative(), answer.finite_bound().is_none()) {
         (false, _) => format!(
@@ -42,10 +46,20 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
              {horizon} {steps}, and a longer one may find less. Nothing is shown yet.</p>"
             )
         }
+        (true, false) if answer.vacuous => format!(
+            "<p>The bound, <b>{bound}</b>, is vacuous: it is no better than the worst reward, logged or declared, at every step, \
+             which makes {}. The logs leave open whatever <b>{policy}</b> may do on <b>{task}</b>.</p>",
+            number(answer.first().map_or(f64::NAN, |first| first.floor))
+        ),
+        (true, false) if !answer.first().is_some_and(|first| first.is_shown()) => format!(
+            "<p>In the worst future that a large set around the model allows, <b>{policy}</b> earns <b>{bound}</b> on \
+             <b>{task}</b> in {horizon} {steps}. No logged episodes show that this holds in the world: the bound is \
+             {standing}; see <a href=\"#trust\">below</a>.</p>"
+        ),
         (true, false) => format!(
             "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
              <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
-             ({confidence}, under the assumptions <a href=\"#trust\">below</a>).</p>"
+             ({standing}, under the assumptions <a href=\"#trust\">below</a>).</p>"
         ),
     }
 }
@@ -58,10 +72,18 @@ fn threshold(answer: &Answer) -> String {
     let reached = answer.finite_bound().is_some_and(|bound| bound >= threshold);
     let told = match (answer.meets(threshold), reached) {
         (true, _) => "The bound reaches",
-        (false, true) => "There is not enough evidence to say that the bound reaches",
+        (false, true) => "The bound would reach",
         (false, false) => "The bound does not reach",
     };
-    format!("<p>{told} the <b>{}</b> that was asked for.</p>", number(threshold))
+    let meaning = answer.verdict.map_or(String::new(), |verdict| sentence(verdict.meaning()));
+    format!("<p>{told} the <b>{}</b> that was asked for. {meaning}</p>", number(threshold))
+}
+
+/// Words as a sentence.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().to_string());
+    format!("{first}{}.", letters.as_str())
 }
 
 /// What a simulator says, and whether the bound holds.
@@ -86,16 +108,36 @@ fn truth(answer: &Answer) -> String {
 fn tiles(answer: &Answer, method: &str) -> String {
     let mut tiles = String::new();
     if answer.is_conservative() {
-        let confidence = answer.standing();
+        let confidence = answer.short_standing();
         tiles += &tile("lower bound", &answer.bound_text(), &format!("{method}, {confidence}"));
     }
-    if let Some(neutral) = answer.estimates.iter().find(|e| !e.method.is_conservative()) {
+    if answer.waterfall.is_empty()
+        && let Some(neutral) = answer.estimates.iter().find(|e| !e.method.is_conservative())
+    {
         let below = format!("{}, nothing assumed unkind", neutral.method.name());
         tiles += &tile("neutral estimate", &number(neutral.value), &below);
     }
-    if let Some(explanation) = answer.explanation.as_ref().filter(|e| e.loss.is_finite()) {
-        let below = format!("on {} trajectories", explanation.trajectories);
-        tiles += &tile("lost to uncertainty", &number(explanation.loss), &below);
+    if answer.is_conservative() {
+        let (largest, below) = match answer.largest_threshold.and_then(finite) {
+            Some(bound) => (number(bound), "the largest threshold met"),
+            None => ("none".to_owned(), "not enough evidence"),
+        };
+        tiles += &tile("would meet", &largest, below);
+    }
+    let logged = &answer.logged_return;
+    let below = match logged.shorter {
+        0 => format!("mean of {} episodes", logged.episodes),
+        shorter => format!("{shorter} of {} episodes are shorter", logged.episodes),
+    };
+    tiles += &tile("logged behavior earned", &number(logged.value), &below);
+    if let Some(risk) = answer.first().and_then(|first| first.risk.as_ref()) {
+        let (figure, below) = match &risk.below_threshold {
+            Some(share) => {
+                (percent(share.value), "of returns below the threshold, under the adversary")
+            }
+            None => (number(risk.cvar_5.value), "CVaR at 5 %, under the adversary"),
+        };
+        tiles += &tile("risk in the model", &figure, below);
     }
     if let Some(truth) = answer.finite_truth() {
         tiles += &tile("true return", &number(truth.value), "by simulation");
@@ -105,9 +147,7 @@ fn tiles(answer: &Answer, method: &str) -> String {
         let share = outside.iter().sum::<f64>() / outside.len() as f64;
         tiles += &tile("outside the data", &percent(share), "of predicted states");
     }
-    let data = &answer.setup.data;
-    let below = format!("in {} episodes", data.episodes);
-    tiles + &tile("logged transitions", &data.transitions.to_string(), &below)
+    tiles
 }
 
 fn tile(title: &str, figure: &str, below: &str) -> String {
@@ -115,20 +155,29 @@ fn tile(title: &str, figure: &str, below: &str) -> String {
     format!("<div class=\"tile\"><span>{title}</span><b>{figure}</b><small>{below}</small></div>\n")
 }
 
-/// Every warning, with the advice that is part of it.
-pub(super) fn warnings(warnings: &[impl ToString]) -> String {
-    let notes: String =
-        warnings.iter().map(|w| format!("<li>{}</li>\n", escape(&w.to_string()))).collect();
-    match notes.is_empty() {
-        true => {
-            "<section id=\"warnings\"><p class=\"quiet\">No warnings.</p></section>\n".to_owned()
-        }
-        false => section(
-            "warnings",
-            "Before you rely on this",
-            &format!("<ul class=\"warnings\">\n{notes}</ul>\n"),
-        ),
+/// The warnings that matter most, with the advice that is part of them.
+pub(super) fn top_warnings(warnings: &[Warning]) -> String {
+    match warnings.is_empty() {
+        true => "<p class=\"quiet\">No notes.</p>\n".to_owned(),
+        false => list("warnings", &warnings[..warnings.len().min(TOP)]),
     }
+}
+
+/// All others.
+pub(super) fn other_warnings(warnings: &[Warning]) -> String {
+    match warnings.get(TOP..) {
+        None | Some([]) => String::new(),
+        Some(others) => section("other-warnings", "Further notes", &list("more-warnings", others)),
+    }
+}
+
+fn list(id: &str, warnings: &[Warning]) -> String {
+    let one = |w: &Warning| {
+        let (rank, text) = (w.rank(), escape(&w.to_string()));
+        format!("<li class=\"{rank}\"><b>{rank}</b> {text}</li>\n")
+    };
+    let items: String = warnings.iter().map(one).collect();
+    format!("<ul class=\"warnings\" id=\"{id}\">\n{items}</ul>\n")
 }
 
 /// All methods on one axis.
@@ -185,11 +234,10 @@ pub(super) fn constraints(answer: &Answer) -> String {
         .constraints
         .iter()
         .map(|c| {
-            let verdict = match c.met {
-                Some(true) => "<b class=\"good\">meets</b>",
-                Some(false) => "<b class=\"bad\">FAILS</b>",
-                None => "–",
-            };
+            let verdict = Verdict::of_constraint(c).map_or("–".to_owned(), |verdict| {
+                let class = if verdict.passes() { "good" } else { "bad" };
+                format!("<b class=\"{class}\">{}</b>", verdict.words())
+            });
             let threshold = c.threshold.map_or("–".to_owned(), number);
             let bound = bound_text(c.lower_bound);
             format!(
@@ -206,8 +254,8 @@ pub(super) fn constraints(answer: &Answer) -> String {
     let all = percent(1.0 - answer.setup.delta);
     let body = format!(
         "<div class=\"scroll\"><table><thead><tr><th>constraint</th><th>sum of</th><th>lower bound</th><th>threshold</th>\
-         <th>verdict</th></tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">Every bound has a \
-         confidence of {each}, so that all of them hold together with {all}.</p>\n"
+         <th>verdict</th></tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">A bound that is shown has a \
+         confidence of {each}, so that all that are hold together with {all}.</p>\n"
     );
     section("constraints", "Constraints", &body)
 }

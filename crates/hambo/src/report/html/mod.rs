@@ -9,12 +9,12 @@ mod repeat;
 mod theory;
 mod trust;
 mod lead;
+mod waterfall;
 mod why;
 
 use super::answer::Answer;
 use super::ranking::Ranking;
 use super::text::{embedded, escape, shortened};
-use crate::stats::normal_quantile;
 use serde_json::{Value, json};
 
 const STYLE: &str = include_str!("page.css");
@@ -27,17 +27,25 @@ const UPLOT_LICENSE: &str = include_str!("LICENSE.uplot");
 pub fn html(answer: &Answer) -> String {
     let sections = [
         lead::verdict(answer),
-        lead::warnings(&answer.warnings),
+        waterfall::waterfall(answer),
         lead::estimates(answer),
         lead::constraints(answer),
-        why::trajectories(answer),
-        why::pessimism(answer),
         why::help(answer),
-        why::distributions(answer),
-        trust::trust(answer),
-        theory::theory(answer),
-        trust::curves(answer),
-        repeat::repeat(answer),
+        folded(
+            "details",
+            "Details: risk, all notes, what could go wrong, whether to trust it, how to repeat it",
+            &[
+                waterfall::risk(answer),
+                lead::other_warnings(&answer.warnings),
+                why::trajectories(answer),
+                why::pessimism(answer),
+                why::distributions(answer),
+                trust::trust(answer),
+                theory::theory(answer),
+                trust::curves(answer),
+                repeat::repeat(answer),
+            ],
+        ),
     ];
     let (why, curves) = (shortened(&answer.why), shortened(&answer.curves));
     let data = json!({"kind": "evaluation", "result": answer, "why": why, "curves": curves});
@@ -48,9 +56,12 @@ pub fn html(answer: &Answer) -> String {
 pub fn ranking_html(ranking: &Ranking) -> String {
     let sections = [
         ranking::policies(ranking),
-        lead::warnings(&ranking.warnings),
         ranking::scores(ranking),
-        repeat::repeat_ranking(ranking),
+        folded(
+            "details",
+            "Details: all notes, how to repeat it",
+            &[lead::other_warnings(&ranking.warnings), repeat::repeat_ranking(ranking)],
+        ),
     ];
     let data = json!({"kind": "ranking", "result": ranking});
     document(&format!("Ranking on {}", ranking.setup.task), &sections.concat(), &data)
@@ -73,11 +84,6 @@ fn document(title: &str, body: &str, data: &Value) -> String {
     )
 }
 
-/// Intervals on the axis are this many standard errors to both sides: 95 %.
-fn two_sided() -> f64 {
-    normal_quantile(0.975)
-}
-
 /// What can be drawn.
 fn finite(value: f64) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
@@ -85,6 +91,14 @@ fn finite(value: f64) -> Option<f64> {
 
 fn section(id: &str, title: &str, body: &str) -> String {
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{body}</section>\n")
+}
+
+/// Sections that are opened by a click.
+fn folded(id: &str, title: &str, sections: &[String]) -> String {
+    format!(
+        "<details class=\"fold\" id=\"{id}\">\n<summary>{title}</summary>\n{}</details>\n",
+        sections.concat()
+    )
 }
 
 /// A place that the script fills, and the words below it.

@@ -325,18 +325,22 @@
       const { edges, methods } = why.distributions;
       const bound = result.lower_bound;
       const truth = result.truth ? result.truth.value : null;
+      // The threshold is in the picture, unless it would squeeze all else.
+      const threshold = result.threshold, ends = [edges[0], edges[edges.length - 1]], span = ends[1] - ends[0];
+      const asked = Number.isFinite(threshold) && Math.abs(threshold - (ends[0] + ends[1]) / 2) < 1.5 * span ? [threshold - 0.02 * span, threshold + 0.02 * span] : ends;
+      const wide = [Math.min(ends[0], asked[0]), Math.max(ends[1], asked[1])];
       const hues = { ca: colour("adversary"), da1: colour("entry0"), dainf: colour("bad"), ds: colour("neutral"), ts1: colour("entry1"), tsinf: colour("entry2"), mean: colour("quiet") };
       // A method without luck is one bar of 100 %; the others are to be seen beside it.
       const tops = methods.map((m) => Math.max(...m.shares)), broad = tops.filter((top) => top < 0.5);
       const highest = 1.12 * Math.max(...(broad.length ? broad : tops), 1e-9);
       place(box, narrow() ? 260 : 320, {
-        scales: { x: { time: false, range: () => [edges[0], edges[edges.length - 1]] }, y: { range: () => [0, highest] } },
+        scales: { x: { time: false, range: () => wide }, y: { range: () => [0, highest] } },
         axes: [horizontal("return of one trajectory"), vertical("share", { values: (u, v) => v.map((x) => `${+(100 * x).toPrecision(3)} %`) })],
         series: [{ label: "return", value: (u, x) => number(x) }, ...methods.map((m) => ({
           label: m.method, stroke: hues[m.method], width: 2, points: { show: false }, value: (u, x) => percent(x),
           paths: uPlot.paths.stepped({ align: 1 }), fill: hues[m.method] + "0c",
         }))],
-        hooks: { draw: [marker(bound, "bound", colour("adversary"), "x"), marker(truth, "truth", colour("truth"), "x", [6, 4])] },
+        hooks: { draw: [marker(bound, "bound", colour("adversary"), "x"), marker(truth, "truth", colour("truth"), "x", [6, 4]), marker(threshold, "threshold", colour("threshold"), "x", [3, 3])] },
       }, [edges, ...methods.map((m) => [...m.shares, m.shares[m.shares.length - 1]])]);
     },
 
@@ -422,8 +426,8 @@
   }
 
   const visible = (box) => !box.closest("details:not([open])");
-  const drawAll = (only) => {
-    for (const box of document.querySelectorAll(".plot")) {
+  const drawAll = (only, within = document) => {
+    for (const box of within.querySelectorAll(".plot")) {
       if (!visible(box) || (only && !only.includes(box.dataset.plot))) continue;
       plots = plots.filter((p) => p.box !== box || (p.plot.destroy(), false));
       draw[box.dataset.plot](box, +box.dataset.index);
@@ -450,7 +454,15 @@
     row.addEventListener("click", () => choose(row));
     row.addEventListener("keydown", (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); choose(row); } });
   });
-  document.querySelectorAll("details").forEach((d) => d.addEventListener("toggle", () => { if (d.open) drawAll(["band"]); }));
+  document.querySelectorAll("details").forEach((d) => d.addEventListener("toggle", () => { if (d.open) drawAll(null, d); }));
+  // A link to what is folded away opens it.
+  const unfold = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const around = target && target.closest("details:not([open])");
+    if (around) { around.open = true; target.scrollIntoView(); }
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
 
   let width = window.innerWidth, waiting = null;
   window.addEventListener("resize", () => {

@@ -1,10 +1,10 @@
 //! Several policies.
 
 use super::axis::{Axis, Row};
-use super::lead::threshold_line;
-use super::{finite, section, two_sided};
+use super::lead::{threshold_line, top_warnings};
+use super::{finite, section};
 use crate::report::ranking::Ranking;
-use crate::report::text::{escape, number, percent};
+use crate::report::text::{escape, number, percent, two_sided};
 use crate::report::verdict::{Verdict, bound_text};
 
 /// Policies on one axis, the best bound first.
@@ -38,15 +38,27 @@ pub(super) fn policies(ranking: &Ranking) -> String {
     let axis = Axis { rows: rows.collect(), lines, unit: "return" };
     let [all, each] =
         [setup.delta, ranking.delta_each.unwrap_or(0.0)].map(|delta| percent(1.0 - delta));
+    let confidence = match policies
+        .iter()
+        .filter(|p| p.first().is_some_and(|e| e.is_shown()))
+        .count()
+    {
+        0 => "<p>None of the bounds is shown by the logs at a confidence.</p>".to_owned(),
+        shown => format!(
+            "<p>{shown} of {} bounds are shown by the logs. Together they hold with a confidence of {all}, each with {each}, under \
+             the assumptions of docs/guarantees.md.</p>",
+            policies.len()
+        ),
+    };
+    let notes = top_warnings(&ranking.warnings);
     let truth = match policies.iter().any(|p| p.truth.is_some()) {
         true => " ◆ is the true return, by simulation.",
         false => "",
     };
     format!(
         "<header class=\"verdict {}\" id=\"verdict\">\n<p class=\"kicker\">hambo: {} policies on {}</p>\n\
-         <h1 id=\"headline\">{}</h1>\n<p>All bounds together hold with a confidence of {all}, each with {each}, under the \
-         assumptions of docs/guarantees.md.</p></header>\n",
-        ranking.verdict.map_or("open", Verdict::class),
+         <h1 id=\"headline\">{}</h1>\n{confidence}{notes}</header>\n",
+        ranking.verdict.map_or("", Verdict::class),
         policies.len(),
         escape(&setup.task),
         escape(&ranking.headline())
@@ -63,8 +75,8 @@ pub(super) fn policies(ranking: &Ranking) -> String {
 fn verdict_word(verdict: Option<Verdict>) -> &'static str {
     match verdict {
         Some(Verdict::Meets) => "meets the threshold",
-        Some(Verdict::Fails) => "fails the threshold",
-        Some(Verdict::NotEnoughEvidence) => "has too little evidence",
+        Some(Verdict::NotShown) => "not shown to reach the threshold",
+        Some(Verdict::NotEnoughEvidence) => "not enough evidence",
         None => "",
     }
 }

@@ -185,7 +185,9 @@ pub(super) fn help(answer: &Answer) -> String {
             percent(loss.abs() / neutral.abs().max(f64::MIN_POSITIVE))
         );
     }
-    if regions.is_empty() {
+    if regions.is_empty() && !explanation.regions.is_empty() {
+        body += "<p>No region of states and actions costs more than the Monte-Carlo error of the estimate: data would hardly help.</p>\n";
+    } else if regions.is_empty() {
         body += "<p>No region of states and actions stands out: what uncertainty costs is spread over all of them.</p>\n";
     } else {
         let items: String =
