@@ -161,6 +161,8 @@ impl<'a> Worker<'a> {
     fn found(&self, job: &Job, lease: &Lease) -> Result<Answer> {
         let folder = self.board.job(&job.id);
         let mut arguments = self.plan.arguments(job, &folder, self.machine)?;
+        // A result that was never made known: its folder is the job's own.
+        arguments.force = true;
         let is_lent = self.fits.lend(job, &mut arguments);
         self.clear(&folder.join(UNFINISHED), &arguments.policy, is_lent)?;
         let flags = self.plan.flags(job).join(" ");

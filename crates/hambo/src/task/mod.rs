@@ -332,6 +332,8 @@ impl Task {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::data::Columns;
+    use crate::stats::Mean;
 
     /// A task for states of two entries and actions of one.
     pub fn task(reward: &str, termination: Option<Program>) -> Task {
@@ -342,12 +344,20 @@ pub(crate) mod tests {
     /// Starts in blocks: a lower limit by their means holds, and is closer than one of independent starts.
     #[test]
     fn even_starts_tell_a_mean_better() {
-        use crate::policy::Policy;
-        use crate::stats::Mean;
-        use hambo_engine::backend::Device;
-        let device = Device::cpu(Some(1)).unwrap();
-        let policy = Policy::read("builtin:swing-up").unwrap();
-        let data = crate::testing::pendulum_data(&device, &policy, 0.5, 200);
+        let row = vec![0.0; 2];
+        let data = Transitions::new(Columns {
+            state_dim: 2,
+            action_dim: 1,
+            states: row.clone(),
+            actions: vec![0.0],
+            rewards: vec![0.0],
+            next_states: row,
+            terminals: vec![false],
+            timeouts: vec![true],
+            episode_starts: vec![0],
+            ..Default::default()
+        })
+        .unwrap();
         let initial = Initial::Box { low: vec![-1.0, 0.0], high: vec![1.0, 2.0], map: None };
         // A cost with a jump, of which the expectation is 1/3 + 1/2.
         let cost = |x: &[f32]| x[0] * x[0] + f32::from(u8::from(x[1] > 1.0));

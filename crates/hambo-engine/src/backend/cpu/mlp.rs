@@ -1,10 +1,11 @@
 //! Forward and backward passes of an ensemble of MLPs.
 
+use crate::backend::cpu::activation::{activate, slope};
 use crate::backend::cpu::product::{Matrix, Patch, WIDE, product, strided_product};
 use crate::backend::cpu::{Cpu, Parts, vectorized};
 use crate::backend::{
     Buffer, Input, Pass,
-    shape::{Activation, LEAK, Layer, Shape},
+    shape::{Layer, Shape},
 };
 use std::cell::RefCell;
 use std::ops::Range;
@@ -293,38 +294,10 @@ fn layer_forward(
         vectorized(|| {
             for (_, row) in patch.rows() {
                 let sums = row.iter_mut().zip(bias);
-                match layer.activation {
-                    Activation::Linear => sums.for_each(|(v, b)| *v += b),
-                    Activation::Relu => sums.for_each(|(v, b)| *v = relu(*v + b)),
-                    Activation::Tanh => sums.for_each(|(v, b)| *v = (*v + b).tanh()),
-                    Activation::Elu => sums.for_each(|(v, b)| *v = elu(*v + b)),
-                    Activation::LeakyRelu => sums.for_each(|(v, b)| *v = leaky_relu(*v + b)),
-                    Activation::Softplus => sums.for_each(|(v, b)| *v = softplus(*v + b)),
-                }
+                activate(layer.activation, sums);
             }
         });
     });
-}
-
-/// max(x, 0), which keeps NaN: `f32::max` would make it a sound-looking 0.
-#[inline(always)]
-fn relu(x: f32) -> f32 {
-    if x < 0.0 { 0.0 } else { x }
-}
-
-#[inline(always)]
-fn elu(x: f32) -> f32 {
-    if x < 0.0 { x.exp_m1() } else { x }
-}
-
-#[inline(always)]
-fn leaky_relu(x: f32) -> f32 {
-    if x < 0.0 { LEAK * x } else { x }
-}
-
-#[inline(always)]
-fn softplus(x: f32) -> f32 {
-    relu(x) + (-x.abs()).exp().ln_1p()
 }
 
 /// delta ← delta · activation'(sum), from the activation itself; row i of `delta` belongs to the i-th live row.
@@ -333,18 +306,7 @@ fn through_activation(layer: Layer, output: &[f32], live: &Live, mut delta: Patc
     vectorized(|| {
         for (row, delta) in delta.rows() {
             let pairs = delta.iter_mut().zip(&output[live.rows[row] as usize * width + first..]);
-            match layer.activation {
-                Activation::Linear => return,
-                Activation::Relu => pairs.for_each(|(d, &y)| *d = if y > 0.0 { *d } else { 0.0 }),
-                Activation::Tanh => pairs.for_each(|(d, &y)| *d *= 1.0 - y * y),
-                Activation::Elu => {
-                    pairs.for_each(|(d, &y)| *d *= if y < 0.0 { y + 1.0 } else { 1.0 })
-                }
-                Activation::LeakyRelu => {
-                    pairs.for_each(|(d, &y)| *d *= if y < 0.0 { LEAK } else { 1.0 });
-                }
-                Activation::Softplus => pairs.for_each(|(d, &y)| *d *= -(-y).exp_m1()),
-            }
+            slope(layer.activation, pairs);
         }
     });
 }

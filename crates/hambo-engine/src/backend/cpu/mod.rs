@@ -3,6 +3,7 @@
 //! Sums are taken in an order that depends on the problem alone, never on how threads share the work: the same seed gives the
 //! same bits on one thread and on sixteen. They do depend on the instructions that the processor has.
 
+mod activation;
 mod adjoint;
 mod elementwise;
 mod mlp;
