@@ -96,8 +96,9 @@ impl<'a> Prepared<'a> {
         let logs = match given.as_mut().and_then(|given| given.logs.take()) {
             Some(logs) => logs,
             None => {
-                let bars = Bars::default();
-                bars.begin("reading the logs");
+                // Who calls from a program of their own shows progress themselves.
+                let bars = given.is_none().then(Bars::default);
+                bars.iter().for_each(|bars| bars.begin("reading the logs"));
                 Logs::read_with(&arguments.data.paths, &options)?
             }
         };

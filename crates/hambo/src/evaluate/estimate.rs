@@ -163,9 +163,12 @@ impl Estimate {
         self.evidence == Some(Evidence::Supported) && self.converged != Some(false)
     }
 
-    /// Whether it has a bound that says nothing: it is no better than the worst reward at every step.
+    /// Whether it has a bound that says nothing: it is no better than the worst reward at every step. Where trajectories of the
+    /// model earn less than that, the task can pay worse than was logged, and the bound says so.
     pub fn is_vacuous(&self) -> bool {
-        self.lower_bound.is_some_and(|bound| bound <= self.floor || bound == f64::NEG_INFINITY)
+        let is_floor = self.value >= self.floor - 1e-6 * self.floor.abs();
+        let of = |bound: f64| (bound <= self.floor && is_floor) || bound == f64::NEG_INFINITY;
+        self.lower_bound.is_some_and(of)
     }
 
     /// The same with the least return that there can be.

@@ -220,6 +220,8 @@ fn a_bound_that_says_nothing_is_called_vacuous() {
         assert_eq!(html(&a).contains("is vacuous: it is no better than the worst reward"), vacuous);
         assert_eq!(a.headline().contains("confidence"), !vacuous);
     }
+    let below = estimate(Method::Ca, -18.0, Some(-20.0));
+    assert!(!below.is_vacuous(), "where worse than the floor was simulated, it is none");
 }
 
 #[test]
