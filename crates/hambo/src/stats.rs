@@ -182,9 +182,10 @@ pub struct Mean {
     pub independent: usize,
 }
 
-/// Draws of a sample that are made together, evenly, so that about a hundred independent blocks tell the error of its mean.
-pub fn block_of(n: usize) -> usize {
-    (n / BLOCKS).max(1).next_power_of_two()
+/// Draws that are made together, evenly, in each of so many equal parts of a sample: about a hundred independent blocks tell
+/// the error of its mean, and every part has two or more.
+pub fn block_of(n: usize, parts: usize) -> usize {
+    (n / BLOCKS).max(1).next_power_of_two().min(n / (2 * parts)).max(1)
 }
 const BLOCKS: usize = 100;
 
@@ -205,7 +206,7 @@ impl Mean {
         let mean = |values: &[f32]| {
             values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64
         };
-        let block = block_of(sample.len()).min(sample.len() / (2 * parts)).max(1);
+        let block = block_of(sample.len(), parts);
         let mut found = Mean { value: mean(sample), std_error: 0.0, independent: 1 };
         for part in sample.chunks_exact(sample.len() / parts) {
             let blocks = part.chunks_exact(block).map(mean).collect::<Vec<f64>>();

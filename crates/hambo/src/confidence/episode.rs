@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::data::Transitions;
 use crate::rollout::World;
+use crate::task::earned::{Earned, LoggedRewards};
 use std::ops::Range;
 
 /// The deviation from the policy, in half ranges of the action, up to which an episode is near: its systematic part, and all
@@ -53,18 +54,14 @@ pub(super) fn episodes(world: &World<'_>, data: &Transitions) -> Result<Vec<Epis
     for (fold, rows) in held_out.folds.iter().enumerate() {
         rows.held_out.iter().for_each(|&row| fold_of[row as usize] = Some(fold));
     }
-    let (rewards, ends) = setting.task.logged(data)?;
-    let (last, (last_rewards, last_ends)) = (data.last_rows(), setting.task.logged_last(data)?);
+    let rewards = LoggedRewards::new(setting.task, data, setting.horizon, setting.discount)?;
+    let last = data.last_rows();
     let policy = policy_actions(world, data.states(), data)?;
     let last_policy = policy_actions(world, &last.states, data)?;
     let (width, half_range) = (data.action_dim(), half_ranges(world, data, &policy));
     let episode = |rows: Range<usize>, fold: usize| {
-        let rows = rows.start..rows.end.min(rows.start + setting.horizon);
-        let end = rows.clone().find(|&row| ends[row]);
-        let rows = rows.start..end.map_or(rows.end, |end| end + 1);
-        // One more step, of which the next state was not logged.
-        let one_more =
-            last.following(rows.end - 1).filter(|_| rows.len() < setting.horizon && end.is_none());
+        let earned = rewards.of(rows);
+        let Earned { rows, one_more, ended, value, .. } = &earned;
         let deviations_of = |actions: &[f32], policy: &[f32], rows: Range<usize>| -> Vec<f32> {
             let entries = rows.start * width..rows.end * width;
             let pairs = actions[entries.clone()].iter().zip(&policy[entries]);
@@ -74,15 +71,13 @@ pub(super) fn episodes(world: &World<'_>, data: &Transitions) -> Result<Vec<Epis
         deviations.extend(
             one_more.iter().flat_map(|&i| deviations_of(&last.actions, &last_policy, i..i + 1)),
         );
-        let paid = rows.clone().map(|row| rewards[row]).chain(one_more.map(|i| last_rewards[i]));
-        let discounted = |(t, r): (usize, f32)| setting.discount.powi(t as i32) * f64::from(r);
         Episode {
             fold,
             start: rows.start,
             rows: rows.len(),
-            steps: rows.len() + usize::from(one_more.is_some()),
-            ended: end.is_some() || one_more.is_some_and(|i| last_ends[i]),
-            logged: paid.enumerate().map(discounted).sum(),
+            steps: earned.steps(),
+            ended: *ended,
+            logged: *value,
             size: sizes(&deviations, &half_range),
             deviations,
         }

@@ -87,7 +87,9 @@ pub(super) fn bound(
     let Reward { task, index, budget, threshold, .. } = *reward;
     let stream = Stream::new(config.seed).child("rollouts");
     let rollouts = config.rollouts.next_multiple_of(model.folds());
-    let starts = task.initial.sample_evenly(rollouts, data, config.starts_stream())?;
+    let draw_starts =
+        |n: usize| task.initial.sample_evenly((n, model.folds()), data, config.starts_stream());
+    let starts = draw_starts(rollouts)?;
     let (setting, largest_reward) = problem.setting(task, policy)?;
     // Where a model is wrong, a task may pay more than was ever seen, although the state is inside the range of the logs. What
     // it costs there is believed.
@@ -124,7 +126,7 @@ pub(super) fn bound(
     let mut each_member: Option<Returns> = None; // DAinf and TSinf look at the same trajectories
     // Beyond a number that is enough, each particle has its share of them alone.
     let of_each = (rollouts / members).max(ENOUGH_OF_EACH).next_multiple_of(model.folds());
-    let starts_of_each = &starts[..of_each.min(rollouts) * (starts.len() / rollouts)];
+    let starts_of_each = &draw_starts(of_each.min(rollouts))?;
     let mut each =
         || once(&mut each_member, || roll("particles", Propagation::EachMember, starts_of_each));
     let mut of_ds: Option<Returns> = None; // CA is held against DS

@@ -4,8 +4,8 @@ use crate::Result;
 use crate::data::Transitions;
 use crate::stats::Mean;
 use crate::task::Task;
+use crate::task::earned::{Earned, LoggedRewards};
 use serde::Serialize;
-use std::ops::Range;
 
 /// The mean return of the logged episodes over the horizon of the question, with its discount.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,25 +23,11 @@ pub struct LoggedReturn {
 impl LoggedReturn {
     /// Of all episodes of the logs, by the reward of a task.
     pub fn of(task: &Task, data: &Transitions, horizon: usize, discount: f64) -> Result<Self> {
-        let (rewards, ends) = task.logged(data)?;
-        let (last, (last_rewards, last_ends)) = (data.last_rows(), task.logged_last(data)?);
-        let one = |episode: Range<usize>| {
-            let rows = episode.start..episode.end.min(episode.start + horizon);
-            let end = rows.clone().find(|&row| ends[row]);
-            let rows = rows.start..end.map_or(rows.end, |end| end + 1);
-            // One more step, of which the next state was not logged.
-            let more = last.following(rows.end - 1);
-            let more = more.filter(|_| rows.len() < horizon && end.is_none());
-            let ended = end.is_some() || more.is_some_and(|i| last_ends[i]);
-            let steps = rows.len() + usize::from(more.is_some());
-            let paid = rows.map(|row| rewards[row]).chain(more.map(|i| last_rewards[i]));
-            let discounted = |(t, r): (usize, f32)| discount.powi(t as i32) * f64::from(r);
-            (paid.enumerate().map(discounted).sum::<f64>(), steps < horizon && !ended)
-        };
-        let (returns, shorter): (Vec<f64>, Vec<bool>) = data.episodes().map(one).unzip();
-        let Mean { value, std_error, .. } = Mean::of(returns.iter().copied());
-        let shorter = shorter.into_iter().filter(|&shorter| shorter).count();
-        Ok(LoggedReturn { value, std_error, episodes: returns.len(), shorter })
+        let rewards = LoggedRewards::new(task, data, horizon, discount)?;
+        let episodes: Vec<Earned> = data.episodes().map(|episode| rewards.of(episode)).collect();
+        let Mean { value, std_error, .. } = Mean::of(episodes.iter().map(|e| e.value));
+        let shorter = episodes.iter().filter(|e| e.steps() < horizon && !e.ended).count();
+        Ok(LoggedReturn { value, std_error, episodes: episodes.len(), shorter })
     }
 }
 

@@ -196,6 +196,7 @@ fn bytes(to: &mut Vec<u8>, field: u64, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::Graph;
     use crate::policy::Policy;
     use crate::policy::action_std::ActionStd;
     use crate::policy::layers::{Linear, Output};
@@ -247,6 +248,9 @@ mod tests {
             (Activation::Relu, normalizer(), squashed),
             (Activation::Tanh, unlimited, Output::Clip),
             (Activation::Relu, None, Output::Tanh { limit: 1.5 }),
+            (Activation::Elu, None, squashed),
+            (Activation::LeakyRelu, None, Output::Clip),
+            (Activation::Softplus, None, squashed),
         ] {
             let error = difference(&network(hidden, normalizer, output));
             assert!(error < 2e-6, "{hidden:?}, {output:?}: {error}");
@@ -254,6 +258,23 @@ mod tests {
         let controller = Policy::read("builtin:swing-up").unwrap();
         let error = controller.save_onnx(std::path::Path::new("no.onnx")).unwrap_err().to_string();
         assert!(error.contains("only networks can be saved"), "{error}");
+    }
+
+    /// ELU with another slope, told as a whole number, which it must not be: never the usual one.
+    #[test]
+    fn an_attribute_of_the_wrong_kind_is_not_taken_for_its_default() {
+        let mut graph =
+            Graph { nodes: Vec::new(), constants: Vec::new(), last: "observation".into() };
+        let weight = graph.constant("weight", &[2, 2], &[1.0, 0.0, 0.0, 1.0]);
+        graph.node("MatMul", &[&weight], &[]);
+        graph.node("Elu", &[], &[("alpha", 2)]);
+        graph.node("MatMul", &[&weight], &[]);
+        let path = std::env::temp_dir().join(format!("hambo-elu-{}.onnx", std::process::id()));
+        std::fs::write(&path, graph.model(2, 2)).unwrap();
+        let read = Policy::read(path.to_str().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("Elu"), "{error}");
     }
 
     /// Both heads of an actor: it acts by tanh μ, and samples around it.

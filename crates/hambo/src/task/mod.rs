@@ -1,5 +1,6 @@
 //! The task: reward, termination, initial states, bounds of the actions.
 
+pub(crate) mod earned;
 mod file;
 mod remarks;
 mod spec;
@@ -69,16 +70,22 @@ pub enum Initial {
 }
 
 impl Initial {
-    /// Draws n states `[n, state]` whose [blocks](block_of) are independent, while those of a block fill a box evenly: each
-    /// begins anywhere and goes on by steps of an irrational length (Roberts 2018: powers of the root of x^(d+1) = x + 1).
-    pub fn sample_evenly(&self, n: usize, data: &Transitions, stream: Stream) -> Result<Vec<f32>> {
+    /// Draws n states `[n, state]` in so many equal parts. The [blocks](block_of) of each part are independent, while the
+    /// states of a block fill a box evenly: it begins anywhere and goes on by steps of an irrational length (Roberts 2018:
+    /// powers of the root of x^(d+1) = x + 1).
+    pub fn sample_evenly(
+        &self,
+        (n, parts): (usize, usize),
+        data: &Transitions,
+        stream: Stream,
+    ) -> Result<Vec<f32>> {
         let Initial::Box { low, high, map } = self else { return self.sample(n, data, stream) };
         let (mut generator, dims) = (stream.generator(), low.len());
         let root = (0..64).fold(2.0f64, |x, _| (1.0 + x).powf(1.0 / (dims as f64 + 1.0)));
-        let mut at = vec![0.0f64; dims];
+        let (mut at, block) = (vec![0.0f64; dims], block_of(n, parts));
         let mut points = Vec::with_capacity(n * dims);
         for i in 0..n {
-            let begins = i % block_of(n) == 0;
+            let begins = i % (n / parts) % block == 0;
             for (d, x) in at.iter_mut().enumerate() {
                 let step = root.powi(-(d as i32 + 1));
                 *x = if begins { generator.range(0.0, 1.0) } else { (*x + step).fract() };
@@ -344,16 +351,15 @@ pub(crate) mod tests {
     /// Starts in blocks: a lower limit by their means holds, and is closer than one of independent starts.
     #[test]
     fn even_starts_tell_a_mean_better() {
-        let row = vec![0.0; 2];
         let data = Transitions::new(Columns {
             state_dim: 2,
             action_dim: 1,
-            states: row.clone(),
-            actions: vec![0.0],
-            rewards: vec![0.0],
-            next_states: row,
-            terminals: vec![false],
-            timeouts: vec![true],
+            states: vec![0.0; 4],
+            actions: vec![0.0; 2],
+            rewards: vec![0.0; 2],
+            next_states: vec![0.0; 4],
+            terminals: vec![false; 2],
+            timeouts: vec![false, true],
             episode_starts: vec![0],
             ..Default::default()
         })
@@ -364,10 +370,10 @@ pub(crate) mod tests {
         let (mut above, mut errors) = (0, [0.0; 2]);
         for seed in 0..400 {
             let stream = Stream::new(seed);
-            let even = initial.sample_evenly(3200, &data, stream).unwrap();
+            let even = initial.sample_evenly((3200, 2), &data, stream).unwrap();
             assert!(even.chunks(2).all(|x| x[0].abs() <= 1.0 && (0.0..=2.0).contains(&x[1])));
             let costs: Vec<f32> = even.chunks(2).map(cost).collect();
-            let mean = Mean::of_blocks(&costs, 1);
+            let mean = Mean::of_blocks(&costs, 2);
             above += u32::from(mean.lower_limit(3200, 0.0, 0.1) > 5.0 / 6.0);
             errors[0] += mean.std_error;
             let drawn = initial.sample(3200, &data, stream).unwrap();

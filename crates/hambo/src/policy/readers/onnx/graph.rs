@@ -138,11 +138,12 @@ impl Node<'_> {
         }
     }
 
-    /// An attribute that is a number.
+    /// An attribute that is a number; not a number if it is of another kind, so that nobody takes the default for it.
     pub fn float(&self, name: &str, default: f64) -> f64 {
         match self.attributes.get(name) {
             Some(Attribute::Float(value)) => *value,
-            _ => default,
+            Some(_) => f64::NAN,
+            None => default,
         }
     }
 }
