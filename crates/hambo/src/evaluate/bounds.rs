@@ -91,8 +91,7 @@ pub(super) fn bound(
         |n: usize| task.initial.sample_evenly((n, model.folds()), data, config.starts_stream());
     let starts = draw_starts(rollouts)?;
     let (setting, largest_reward) = problem.setting(task, policy)?;
-    // Where a model is wrong, a task may pay more than was ever seen, although the state is inside the range of the logs. What
-    // it costs there is believed.
+    // Where a model is wrong, a task may pay or cost more than was ever seen, although the state is inside the range of the logs.
     let largest = (f64::from(largest_reward) * setting.total_weight()) as f32;
     let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
@@ -108,7 +107,7 @@ pub(super) fn bound(
             stream.child("transitions"),
             run,
         )?;
-        returns.values.iter_mut().for_each(|r| *r = r.min(largest));
+        returns.keep_within(largest);
         run.save(&name, || Ok(returns.stored()))?;
         Ok::<_, Error>(returns)
     };
