@@ -48,6 +48,7 @@ pub fn measure(device: &Device, seconds: f64) -> Result<(Vec<f64>, f64), Box<dyn
         horizon: HORIZON,
         discount: 1.0,
         worst_reward: -10.0,
+        tail: None,
     };
     let mut rates = Vec::new();
     let (mut spent, mut mean) = (0.0, 0.0);

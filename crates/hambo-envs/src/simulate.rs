@@ -3,6 +3,7 @@
 use crate::{EnvSpec, Environment};
 use hambo::evaluate::Truth;
 use hambo::policy::{ActionNoise, Policy};
+use hambo::rollout::Tail;
 use hambo::run::Observer;
 use hambo::stats::Mean;
 use hambo::task::Task;
@@ -61,10 +62,13 @@ pub struct Returns {
     pub diverged: usize,
 }
 
-impl From<&Returns> for Truth {
-    fn from(returns: &Returns) -> Self {
-        let mean = Mean::of(returns.values.iter().copied());
-        Truth { value: mean.value, std_error: mean.std_error, episodes: returns.values.len() }
+impl Returns {
+    /// What they say of the truth: of the mean return, or of the mean over a worst share of episodes.
+    pub fn truth(&self, risk: Option<f64>) -> Truth {
+        let values = self.values.iter().copied();
+        let tail = risk.map(|share| Tail::of(values.clone(), share));
+        let mean = Mean::of(values.map(|value| tail.map_or(value, |tail| tail.value(value))));
+        Truth { value: mean.value, std_error: mean.std_error, episodes: self.values.len() }
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn setting<'a>(
     horizon: usize,
     discount: f64,
 ) -> Setting<'a> {
-    Setting { task, policy, horizon, discount, worst_reward: -10.0 }
+    Setting { task, policy, horizon, discount, worst_reward: -10.0, tail: None }
 }
 
 /// A pendulum (cos θ, sin θ, θ̇) that is to be swung up by a torque.

@@ -21,8 +21,14 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let task =
         Task::new("test", [2, 2], "-hypot(s[0], n[1])").unwrap().with_action_bounds(-1.0, 1.0);
     let policy = Policy::read("builtin:proportional").unwrap();
-    let setting =
-        Setting { task: &task, policy: &policy, horizon: 8, discount: 0.99, worst_reward: -10.0 };
+    let setting = Setting {
+        task: &task,
+        policy: &policy,
+        horizon: 8,
+        discount: 0.99,
+        worst_reward: -10.0,
+        tail: None,
+    };
     let starts = &data.states()[..2 * 700];
 
     for kernel in [SteinKernel::Rbf { length_scale: 10.0 }, SteinKernel::Median, SteinKernel::None]

@@ -31,7 +31,8 @@ fn doubled(task: &Task, propagation: Propagation, discount: f64, worst_reward: f
     let device = Device::cpu(Some(2)).unwrap();
     let model = linear_model_within(RANGE, &device, &[1.0, 1.0], STILL);
     let policy = Policy::read("builtin:proportional,gain=-1").unwrap();
-    let setting = Setting { task, policy: &policy, horizon: HORIZON, discount, worst_reward };
+    let setting =
+        Setting { task, policy: &policy, horizon: HORIZON, discount, worst_reward, tail: None };
     let (starts, stream) = ([1.0, 0.0], Stream::new(1));
     rollout(&device, &model, &setting, propagation, &starts, stream, &Run::default()).unwrap()
 }

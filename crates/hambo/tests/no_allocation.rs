@@ -124,6 +124,7 @@ fn steps_do_not_allocate() {
                     horizon: steps as usize,
                     discount: 1.0,
                     worst_reward: -10.0,
+                    tail: None,
                 };
                 rollout(
                     &device,
@@ -147,6 +148,7 @@ fn steps_do_not_allocate() {
                     horizon: steps as usize,
                     discount: 1.0,
                     worst_reward: -10.0,
+                    tail: None,
                 };
                 rollout(
                     &device,

@@ -49,7 +49,8 @@ fn roll(
 ) -> Returns {
     let device = Device::cpu(Some(2)).unwrap();
     let policy = proportional(gain);
-    let setting = Setting { task, policy: &policy, horizon, discount, worst_reward: WORST };
+    let setting =
+        Setting { task, policy: &policy, horizon, discount, worst_reward: WORST, tail: None };
     rollout(&device, model, &setting, propagation, starts, Stream::new(1), &Run::default()).unwrap()
 }
 

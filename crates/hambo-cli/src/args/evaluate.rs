@@ -129,6 +129,12 @@ pub struct Evaluate {
     /// Probability with which the bound may fail, between 0 and 1; 0.05 is a confidence of 95 %
     #[arg(long, default_value_t = 0.05, allow_negative_numbers = true, help_heading = "Method")]
     pub delta: f64,
+    /// Bound CVaR in place of the mean return: the mean over this worst share of episodes, such as 0.2
+    ///
+    /// The adversary then lowers that, and --threshold is compared with it. It takes ten logged episodes near the policy
+    /// among that share: 50 for 0.2. Not with da1.
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true, help_heading = "Method")]
+    pub risk: Option<f64>,
     /// Size of the confidence set for ca, in standard deviations of the model: a rule or a number, 0 or larger
     ///
     /// Rules: trajectory (from held-out episodes that are replayed in the model with the policy in the loop; a large set

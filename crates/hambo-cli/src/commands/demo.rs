@@ -7,7 +7,7 @@ use crate::output::{command_line, number, print, table};
 use crate::progress::Bars;
 use hambo::adversary::SearchConfig;
 use hambo::dynamics::{BnnConfig, ModelConfig, Target};
-use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Truth, Warning};
+use hambo::evaluate::{EvaluationConfig, Evaluator, Method, Warning};
 use hambo::report::{Answer, Verdict, html, warnings_of_several};
 use hambo::run::Run;
 use hambo::task::TaskSpec;
@@ -73,7 +73,7 @@ pub fn run(arguments: &Demo) -> Outcome {
         let policy = Policy::read(spec)?;
         // Start and dynamics are deterministic: two episodes are as good as a thousand.
         let episodes = Episodes { horizon, count: 2, discount: 1.0, stream };
-        let truth = Truth::from(&simulate(&device, &env, &policy, &episodes, &bars)?);
+        let truth = simulate(&device, &env, &policy, &episodes, &bars)?.truth(None);
         let mut answer = evaluator.evaluate(&policy)?;
         for e in &answer.estimates {
             let kind = if e.method.is_conservative() { "conservative" } else { "neutral" };

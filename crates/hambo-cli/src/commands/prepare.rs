@@ -218,6 +218,7 @@ fn config(arguments: &Evaluate, explain: bool) -> Result<EvaluationConfig> {
         discount: arguments.discount,
         methods: arguments.method.as_deref().map_or(Ok(Vec::new()), Method::parse_list)?,
         delta: arguments.delta,
+        risk: arguments.risk,
         threshold: arguments.threshold,
         rollouts: arguments.rollouts.unwrap_or(ROLLOUTS),
         seed: arguments.seed,

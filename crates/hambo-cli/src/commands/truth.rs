@@ -34,7 +34,7 @@ pub fn simulator(episodes: Option<usize>, env: Option<&str>) -> Result<Option<Si
 }
 
 impl Simulator {
-    /// The mean return of the policy, with the random numbers of `hambo return`.
+    /// The mean return of the policy, or of its worst episodes, with the random numbers of `hambo return`.
     pub fn truth(
         &self,
         machine: &Machine,
@@ -50,6 +50,6 @@ impl Simulator {
             stream: Stream::new(question.seed).child("simulation"),
         };
         let found = simulate(&device, &self.env, policy, &episodes, progress)?;
-        Ok(Truth::from(&found))
+        Ok(found.truth(question.risk))
     }
 }

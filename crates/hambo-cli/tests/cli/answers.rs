@@ -113,6 +113,40 @@ fn beside_the_bound_stand_the_logged_return_and_the_risks() {
 }
 
 #[test]
+fn a_bound_may_be_on_the_worst_episodes() {
+    let place = Place::with_data();
+    let of = |options: &str| {
+        place.json(&line(&format!("--beta 1 --truth-episodes 400 {options} --json")))
+    };
+    let (mean, worst, all) = (of(""), of("--risk 0.2"), of("--risk 0.9999"));
+    let number = |result: &Value, pointer: &str| result.pointer(pointer).unwrap().as_f64().unwrap();
+    assert!(mean["risk"].is_null() && worst["risk"] == 0.2);
+    for pointer in ["/estimates/0/value", "/estimates/1/value", "/lower_bound", "/truth/value"] {
+        let [mean, worst, all] = [&mean, &worst, &all].map(|result| number(result, pointer));
+        // The world has no noise of its own.
+        assert!(worst < mean || pointer == "/truth/value", "{pointer}: {worst} {mean}");
+        assert!(worst <= mean, "{pointer}: {worst} {mean}");
+        assert!((all / mean - 1.0).abs() < 0.01, "nearly all episodes: {pointer}: {all} {mean}");
+    }
+    // Without an adversary, CVaR by its definition.
+    let text = place.succeeds(&line("--beta 0 --risk 0.2 --method ca"));
+    assert!(text.contains("the worst 20 % of episodes (CVaR)"), "{text}");
+    let idle = place.json(&line("--beta 0 --risk 0.2 --json"));
+    let by_definition = number(&idle, "/estimates/0/risk/cvar_20/value");
+    assert!((number(&idle, "/estimates/0/value") / by_definition - 1.0).abs() < 0.02, "{idle}");
+    for (options, words) in [
+        ("--risk 0", "risk = 0: expected a share of episodes between 0 and 1"),
+        ("--risk 1", "risk = 1: expected a share of episodes between 0 and 1"),
+        ("--risk nan", "risk = NaN: expected a share of episodes between 0 and 1"),
+        ("--risk 0.2 --method da1", "method = da1: expected ca or dainf where --risk is given"),
+    ] {
+        let line =
+            line(options).replace("--method ca,ds --risk 0.2 --method", "--risk 0.2 --method");
+        place.refuses(&line, &[words]);
+    }
+}
+
+#[test]
 fn notes_stand_in_the_order_of_their_rank() {
     let place = Place::with_data();
     let result = place.json(&format!(

@@ -11,7 +11,7 @@ use crate::rollout::ShiftAdversary;
 use crate::rollout::{
     ObservationBuffers, Propagation, Rollout, Setting, World, noise_stream, policy_stream,
 };
-use hambo_engine::backend::{Adam, Buffer, Counter, Input, Shift};
+use hambo_engine::backend::{Adam, Buffer, Counter, Input, Shift, Status};
 use hambo_engine::expression::Program;
 use hambo_engine::nn::{Optimizer, PassBuffers};
 use hambo_engine::rng::Stream;
@@ -48,6 +48,8 @@ pub(crate) struct Pathwise<'a> {
     d_inputs: Buffer,
     /// Weight of every step's reward in the mean return.
     weights: Buffer,
+    /// Where only the worst trajectories count: `Running` for those.
+    among_worst: Option<Buffer<u32>>,
     time: Counter,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Pathwise<'a> {
             d_next: device.zeros(rows * ds),
             d_inputs: device.zeros(rows * model.input_dim()),
             weights: device.zeros(horizon),
+            among_worst: setting.tail.map(|_| device.zeros(rows)),
             time: device.counter(),
         };
         Ok(pathwise.in_units_of(1.0))
@@ -106,8 +109,9 @@ impl<'a> Pathwise<'a> {
 
     /// Descends on returns in this unit, so that the unit of rewards does not matter to how long a gradient is.
     pub fn in_units_of(mut self, unit: f64) -> Self {
-        let Setting { discount, horizon, .. } = self.world.setting;
-        let weight = |t: usize| (discount.powi(t as i32) / self.starts as f64 / unit) as f32;
+        let Setting { discount, horizon, tail, .. } = self.world.setting;
+        let count = self.starts as f64 * tail.map_or(1.0, |tail| tail.share);
+        let weight = |t: usize| (discount.powi(t as i32) / count / unit) as f32;
         self.weights = self.world.device.adopt((0..horizon).map(weight).collect());
         self
     }
@@ -220,7 +224,16 @@ impl<'a> Pathwise<'a> {
         });
         device.store_at(&rollout.states, &rollout.time, 0, 0, &mut self.states);
         device.store_at(&rollout.status, &rollout.time, 0, 0, &mut self.status);
-        let returns = rollout.returns(device)?.values;
+        let returns = rollout.returns(device)?;
+        let tail = self.world.setting.tail;
+        if let (Some(tail), Some(among)) = (tail, &mut self.among_worst) {
+            let status = |&r: &f32| match f64::from(r) < tail.below {
+                true => Status::Running as u32,
+                false => Status::Ended as u32,
+            };
+            *among = device.adopt(returns.values.iter().map(status).collect());
+        }
+        let returns = returns.valued(tail).values;
         let mean =
             |group: &[f32]| group.iter().map(|&r| f64::from(r)).sum::<f64>() / group.len() as f64;
         Ok(returns.chunks_exact(self.starts).map(mean).collect())
@@ -278,6 +291,10 @@ impl<'a> Pathwise<'a> {
         // η(s, a)
         let Adjoint { inputs, d_shifts, d_s, d_a, .. } = &mut self.adjoint;
         device.scale_columns(&self.reach, d_shifts);
+        // The others' returns count for the same whatever they are.
+        if let Some(among) = &self.among_worst {
+            device.still_running(among, d_shifts);
+        }
         device.copy(d_shifts, self.adversary_trace.output().1);
         adversary.networks.backward(
             device,

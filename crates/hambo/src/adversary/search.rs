@@ -48,7 +48,7 @@ impl<'a> Search<'a> {
         self.world.setting.task.initial.sample(n, self.data, stream)
     }
 
-    /// Mean return of each of so many groups of trajectories that follow each other.
+    /// What the returns of each of so many groups of trajectories that follow each other come to: their mean, or that of the worst.
     pub fn measure(&self, propagation: Propagation<'_>, groups: usize) -> Result<Vec<f64>> {
         let returns = self.returns(propagation)?;
         Ok(returns.chunks_exact(returns.len() / groups).map(mean).collect())
@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
         let mut rollout = Rollout::new(self.world, propagation, &self.starts);
         let noise = self.stream.child("fixed noise");
         self.world.repeat(setting.horizon, || rollout.step(noise));
-        Ok(rollout.returns(device)?.values)
+        Ok(rollout.returns(device)?.valued(setting.tail).values)
     }
 
     /// What was saved of it when it was interrupted.

@@ -4,6 +4,7 @@ mod chain;
 mod ends;
 mod invariance;
 mod reward;
+mod tail;
 
 use super::{LearningConfig, Optimizers, SacConfig, SearchConfig, SearchReport};
 use crate::adversary::{FoundBy, search_shifts};

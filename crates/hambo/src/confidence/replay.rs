@@ -20,7 +20,7 @@ use super::episode::{Episode, NEAR, episodes};
 use super::set::ConfidenceSet;
 use crate::Result;
 use crate::data::Transitions;
-use crate::rollout::{Propagation, Rollout, ShiftAdversary, World};
+use crate::rollout::{Propagation, Rollout, Setting, ShiftAdversary, World, valued};
 use crate::run::Run;
 use crate::stats::upper_limit;
 use hambo_engine::backend::Buffer;
@@ -29,7 +29,8 @@ use serde::Serialize;
 
 /// Shares of the largest β that are tried, one after the other.
 const SHARES: [f64; 11] = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.03, 0.0];
-/// Near episodes that it takes to support a bound, and to say anything about it.
+/// Near episodes that it takes to support a bound (where it is about the worst of them, so many of those), and to say
+/// anything about it.
 const ENOUGH: usize = 10;
 const SOME: usize = 3;
 /// Share of its steps at which the policy may be away from where the near episodes were.
@@ -188,7 +189,8 @@ pub(crate) fn replay(
     found.evidence = Evidence::Extrapolated;
     let courses: Vec<(usize, usize)> = near.iter().map(|e| (e.start, e.rows)).collect();
     found.off_course = off_course(world, data, &courses, stream.child("course"))?;
-    if whole >= ENOUGH && found.off_course <= OFF_COURSE {
+    let enough = ENOUGH as f64 / world.setting.tail.map_or(1.0, |tail| tail.share);
+    if whole as f64 >= enough && found.off_course <= OFF_COURSE {
         found.evidence = Evidence::Supported;
         found.level = Some(1.0 - delta);
         found.beta = passed.unwrap_or(largest);
@@ -258,14 +260,20 @@ impl<'a> Rows<'a> {
         for (row, &(episode, _)) in self.rows.iter().enumerate().filter(|(_, (_, fills))| !fills) {
             let Episode { steps, ended, .. } = *self.episodes[episode];
             let at = if ended { horizon } else { steps };
-            sums[episode].0 += f64::from(returns[at * n + row]);
+            sums[episode].0 += self.counts_for(world, episode, f64::from(returns[at * n + row]));
             sums[episode].1 += 1.0;
         }
-        let overstated = |(episode, (sum, count)): (&&Episode, (f64, f64))| {
-            let goes_on = if episode.ended { 1.0 } else { horizon as f64 / episode.steps as f64 };
-            (sum / count - episode.logged) * goes_on
+        let overstated = |(episode, (sum, count)): (usize, (f64, f64))| {
+            sum / count - self.counts_for(world, episode, self.episodes[episode].logged)
         };
-        Ok(self.episodes.iter().zip(sums).map(overstated).collect())
+        Ok(sums.into_iter().enumerate().map(overstated).collect())
+    }
+
+    /// What a return over the steps of an episode counts for. A shorter one is taken to go on as it began.
+    fn counts_for(&self, world: &World<'_>, episode: usize, value: f64) -> f64 {
+        let Setting { horizon, tail, .. } = world.setting;
+        let Episode { steps, ended, .. } = *self.episodes[episode];
+        valued(tail, if ended { value } else { value * (horizon as f64 / steps as f64) })
     }
 }
 

@@ -13,7 +13,8 @@ use crate::explain::reliability::{Distributions, Reliability, reliability};
 use crate::explain::trace::{Followed, Trace, trace};
 use crate::policy::Policy;
 use crate::rollout::{
-    Chooser, MemberAdversary, Propagation, Returns, Setting, ShiftAdversary, World, rollout,
+    Chooser, MemberAdversary, Propagation, Returns, Setting, ShiftAdversary, Tail, World, rollout,
+    valued,
 };
 use crate::run::Run;
 use crate::task::Task;
@@ -90,34 +91,38 @@ pub(super) fn bound(
     let draw_starts =
         |n: usize| task.initial.sample_evenly((n, model.folds()), data, config.starts_stream());
     let starts = draw_starts(rollouts)?;
-    let (setting, largest_reward) = problem.setting(task, policy)?;
+    let (plain, largest_reward) = problem.setting(task, policy)?;
     // Where a model is wrong, a task may pay or cost more than was ever seen, although the state is inside the range of the logs.
-    let largest = (f64::from(largest_reward) * setting.total_weight()) as f32;
+    let largest = (f64::from(largest_reward) * plain.total_weight()) as f32;
     let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
         if let Some(saved) = run.load(&name)? {
             return saved.read(Returns::restore);
         }
-        let mut returns = rollout(
-            device,
-            model,
-            &setting,
-            propagation,
-            starts,
-            stream.child("transitions"),
-            run,
-        )?;
+        let mut returns =
+            rollout(device, model, &plain, propagation, starts, stream.child("transitions"), run)?;
         returns.keep_within(largest);
         run.save(&name, || Ok(returns.stored()))?;
         Ok::<_, Error>(returns)
     };
 
+    let mut of_ds: Option<Returns> = None; // CA is held against DS
+    let mut neutral_returns = || once(&mut of_ds, || roll("ds", Propagation::Moments, &starts));
+    // The worst episodes are those that are so without an adversary: that is known before anything is replayed.
+    let tail = |share: f64| {
+        let returns = neutral_returns()?.values;
+        Ok::<_, Error>(Tail::of(returns.into_iter().map(f64::from), share))
+    };
+    let setting = Setting { tail: config.risk.map(tail).transpose()?, ..plain };
+    let counted = |returns: &Returns| returns.valued(setting.tail);
+    let least = valued(setting.tail, least_return(&plain));
+    let floor = valued(setting.tail, plain.floor());
     // What a bound pays for starts that are those of the log, and how its returns spread.
     let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| {
-        let risk = Some(Risk::of(returns, threshold, least_return(&setting)));
+        let risk = Some(Risk::of(returns, threshold, least_return(&plain)));
         let estimate = Estimate { risk, ..estimate };
         match budget.starts() {
-            Some(delta) => estimate.paying_for_starts((data, starts, delta), returns),
+            Some(delta) => estimate.paying_for_starts((data, starts, delta), &counted(returns)),
             None => estimate,
         }
     };
@@ -128,8 +133,6 @@ pub(super) fn bound(
     let starts_of_each = &draw_starts(of_each.min(rollouts))?;
     let mut each =
         || once(&mut each_member, || roll("particles", Propagation::EachMember, starts_of_each));
-    let mut of_ds: Option<Returns> = None; // CA is held against DS
-    let mut neutral_returns = || once(&mut of_ds, || roll("ds", Propagation::Moments, &starts));
     let mut bounds =
         Bounds { estimates: Vec::new(), set: None, search: None, search_members: None, why: None };
     let mut explanation = Explanation { wanted: explain, returns: Vec::new(), adversary: None };
@@ -142,12 +145,12 @@ pub(super) fn bound(
                 let returns = roll("ca", Propagation::Shifted(&adversary), &starts)?;
                 let mut neutral = None;
                 if let Some(shown) = set.trajectory.take() {
-                    let without = mean_return(&neutral_returns()?).value;
+                    let without = mean_return(&counted(&neutral_returns()?)).value;
                     neutral = Some(without);
-                    set.trajectory =
-                        Some(shown.after_taking(without - mean_return(&returns).value));
+                    let taken = without - mean_return(&counted(&returns)).value;
+                    set.trajectory = Some(shown.after_taking(taken));
                 }
-                let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
+                let estimate = adversarial(method, &counted(&returns), (budget, floor), &report);
                 let estimate = pay(estimate.shown_by(set.trajectory.as_ref()), &starts, &returns);
                 let estimate = Estimate { neutral, ..estimate };
                 (bounds.set, bounds.search) = (Some(set), Some(report));
@@ -163,14 +166,14 @@ pub(super) fn bound(
                 })?;
                 let greedy = Chooser { adversary: &adversary, exploration: 0.0 };
                 let returns = roll("da1", Propagation::Chosen(greedy), &starts)?;
-                let estimate = adversarial(method, &returns, (budget, setting.floor()), &report);
+                let estimate = adversarial(method, &counted(&returns), (budget, floor), &report);
                 let estimate = pay(estimate, &starts, &returns);
                 bounds.search_members = Some(report);
                 explanation.keep(method, &returns, Some(Adversary::Member(adversary)));
                 estimate
             }
             Method::DaInf => {
-                let estimate = dainf(&each()?, members, (budget, setting.floor()));
+                let estimate = dainf(&counted(&each()?), members, (budget, floor));
                 let worst = estimate
                     .particles
                     .iter()
@@ -189,12 +192,10 @@ pub(super) fn bound(
                     _ => roll("mean", Propagation::Mean, &starts)?,
                 };
                 explanation.keep(method, &returns, None);
-                neutral(method, &returns)
+                neutral(method, &counted(&returns))
             }
         };
-        bounds
-            .estimates
-            .push(estimate.above(least_return(&setting)).accepting(config.accept_extrapolation));
+        bounds.estimates.push(estimate.above(least).accepting(config.accept_extrapolation));
     }
     if explain {
         bounds.why =

@@ -35,6 +35,8 @@ pub struct EvaluationConfig {
     pub methods: Vec<Method>,
     /// The probability with which the bounds may fail, δ.
     pub delta: f64,
+    /// Bounds are on CVaR in place of the mean return: on the mean over this worst share of episodes.
+    pub risk: Option<f64>,
     /// The return that the bound has to reach, if one is asked for.
     pub threshold: Option<f64>,
     /// Trajectories of each estimate, L.
@@ -67,6 +69,7 @@ impl Default for EvaluationConfig {
             discount: 1.0,
             methods: Vec::new(),
             delta: 0.05,
+            risk: None,
             threshold: None,
             rollouts: 10_000,
             seed: 0,
@@ -108,6 +111,22 @@ impl EvaluationConfig {
                 self.rollouts,
                 format!("at most {MOST_ROLLOUTS}"),
             ));
+        }
+        if let Some(share) = self.risk {
+            if !(share > 0.0 && share < 1.0) {
+                return Err(Error::setting(
+                    "risk",
+                    share,
+                    "a share of episodes between 0 and 1, such as 0.2: the bound is then on the mean return of the worst 20 %",
+                ));
+            }
+            if self.methods.contains(&Method::Da1) {
+                return Err(Error::setting(
+                    "method",
+                    "da1",
+                    "ca or dainf where --risk is given: DA1's adversary learns to lower the mean return alone",
+                ));
+            }
         }
         if let Some(threshold) = self.threshold {
             if !threshold.is_finite() {

@@ -104,7 +104,7 @@ impl Problem<'_> {
     ) -> Result<(Setting<'b>, f32)> {
         let [worst_reward, best] = task.reward_range(self.data)?;
         let (horizon, discount) = (self.config.horizon, self.config.discount);
-        let setting = Setting { task, policy, horizon, discount, worst_reward };
+        let setting = Setting { task, policy, horizon, discount, worst_reward, tail: None };
         Ok((setting, worst_reward.abs().max(best.abs())))
     }
 

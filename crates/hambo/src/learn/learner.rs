@@ -213,7 +213,7 @@ impl<'a, O: Opponent> Learner<'a, O> {
         'a: 'p,
     {
         let (task, worst_reward) = (self.problem.task, self.worst_reward);
-        Setting { task, policy, horizon, discount, worst_reward }
+        Setting { task, policy, horizon, discount, worst_reward, tail: None }
     }
 
     /// The policies that were kept so far.

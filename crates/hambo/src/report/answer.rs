@@ -210,8 +210,8 @@ impl Answer {
         let Some(first) = self.first() else { return "NO METHODS".to_owned() };
         let Answer { verdict, delta_each, constraints, .. } = self;
         let threshold = self.setup.threshold;
-        Found { first, verdict: *verdict, threshold, constraints, delta_each: *delta_each }
-            .headline()
+        let (verdict, delta_each, risk) = (*verdict, *delta_each, self.setup.risk);
+        Found { first, verdict, threshold, constraints, delta_each, risk }.headline()
     }
 
     /// Where data would help, a sentence or two for each region that costs more than the Monte-Carlo error.

@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::beside;
 use super::ranking::Ranking;
 use super::text::{escape_markdown, number};
-use super::verdict::{Verdict, bound_text, verdict_text};
+use super::verdict::{Verdict, bound_text, verdict_text, worst_share};
 use super::waterfall::printed;
 use crate::evaluate::Warning;
 
@@ -37,8 +37,10 @@ pub fn markdown(answer: &Answer) -> String {
     lines.extend(steps_and_risks(answer));
     if let Some(truth) = answer.finite_truth() {
         let (value, error) = (number(truth.value), number(truth.std_error));
+        let of =
+            answer.setup.risk.map_or(String::new(), |share| format!(" of {}", worst_share(share)));
         let text = format!(
-            "True return: {value} ± {error}, by simulation of {} episodes.",
+            "True return{of}: {value} ± {error}, by simulation of {} episodes.",
             truth.episodes
         );
         lines.extend([String::new(), text]);

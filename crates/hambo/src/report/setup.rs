@@ -41,6 +41,8 @@ pub struct Setup {
     pub delta: f64,
     /// Share of δ that pays for the Monte-Carlo error.
     pub monte_carlo_share: f64,
+    /// The worst share of episodes that bounds, estimates and truth are about (CVaR); none: they are about the mean return.
+    pub risk: Option<f64>,
     /// What the bound has to reach.
     pub threshold: Option<f64>,
     /// The model.
@@ -132,6 +134,7 @@ impl Setup {
             discount: config.discount,
             delta: config.delta,
             monte_carlo_share: MONTE_CARLO_SHARE,
+            risk: config.risk,
             threshold: config.threshold,
             model: ModelSummary {
                 kind: fit.kind(),

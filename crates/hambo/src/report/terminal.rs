@@ -5,7 +5,7 @@ use super::beside;
 use super::ranking::Ranking;
 use super::setup::Setup;
 use super::text::{number, printable};
-use super::verdict::{Verdict, verdict_text};
+use super::verdict::{Verdict, verdict_text, worst_share};
 use super::waterfall::printed;
 use crate::confidence::theory::TheoryReport;
 use crate::evaluate::{Method, Warning};
@@ -20,8 +20,10 @@ pub fn terminal(answer: &Answer) -> String {
     });
     let mut lines = vec![
         printable(&format!(
-            "{} on {task}, horizon {horizon}, from {} transitions",
-            answer.policy, data.transitions
+            "{} on {task}, horizon {horizon}, from {} transitions{}",
+            answer.policy,
+            data.transitions,
+            answer.setup.risk.map_or(String::new(), |share| format!("; {}", worst_share(share)))
         )),
         printable(&format!(
             "reward {}; termination {}; initial states: {}",
@@ -40,7 +42,9 @@ pub fn terminal(answer: &Answer) -> String {
     lines.extend(answer.theory.as_ref().map(theory_line));
     if let Some(truth) = answer.finite_truth() {
         let (episodes, value) = (truth.episodes, number(truth.value));
-        lines.push(format!("true return, by simulation of {episodes} episodes: {value}"));
+        let of =
+            answer.setup.risk.map_or(String::new(), |share| format!(" of {}", worst_share(share)));
+        lines.push(format!("true return{of}, by simulation of {episodes} episodes: {value}"));
     }
     lines.extend(steps_and_risks(answer));
     let meaning = answer.verdict.map(|verdict| verdict.meaning().to_owned());

@@ -69,6 +69,7 @@ fn setup() -> Setup {
         discount: 1.0,
         delta: 0.05,
         monte_carlo_share: MONTE_CARLO_SHARE,
+        risk: None,
         threshold: None,
         model: ModelSummary { kind: fit.kind(), fit, tau: Vec::new(), layout },
         search: SearchConfig::default(),

@@ -19,6 +19,11 @@ pub enum Verdict {
     NotEnoughEvidence,
 }
 
+/// The episodes that CVaR is about.
+pub(super) fn worst_share(share: f64) -> String {
+    format!("the worst {} of episodes (CVaR)", percent(share))
+}
+
 /// A bound in words; one that is no number is −∞.
 pub(super) fn bound_text(bound: Option<f64>) -> String {
     number(bound.unwrap_or(f64::NEG_INFINITY))
@@ -129,6 +134,8 @@ pub(super) struct Found<'a> {
     pub threshold: Option<f64>,
     pub constraints: &'a [ConstraintBound],
     pub delta_each: f64,
+    /// The worst share of episodes that it is about; none: their mean.
+    pub risk: Option<f64>,
 }
 
 impl Found<'_> {
@@ -141,7 +148,7 @@ impl Found<'_> {
                 "NO BOUND: {method} is a neutral estimate, {value}, and may be too high"
             );
         }
-        let bound = bound_text(first.lower_bound);
+        let bound = bound_text(first.lower_bound) + &self.about();
         let standing = standing(first, self.delta_each);
         let Some(verdict) = self.verdict else { return format!("BOUND {bound}, {standing}") };
         let words = verdict.words();
@@ -161,6 +168,11 @@ impl Found<'_> {
         }
     }
 
+    /// What a bound is on, where that is not the mean return.
+    fn about(&self) -> String {
+        self.risk.map_or(String::new(), |share| format!(" on {}", worst_share(share)))
+    }
+
     /// The same where it is a constraint that decides.
     fn of_constraints(&self, verdict: Verdict) -> String {
         let words = verdict.words();
@@ -171,7 +183,7 @@ impl Found<'_> {
         format!(
             "{words} for constraint {}: bound {} against {}, {standing}",
             constraint.name,
-            bound_text(constraint.lower_bound),
+            bound_text(constraint.lower_bound) + &self.about(),
             bound_text(constraint.threshold)
         )
     }

@@ -7,18 +7,22 @@ mod choice;
 mod exploration;
 mod hallucination;
 mod returns;
+mod setting;
+mod tail;
 mod world;
 
 pub use choice::Chooser;
 pub use hallucination::{MemberAdversary, ShiftAdversary};
 pub use returns::{FAR, Returns};
+pub use setting::Setting;
+pub use tail::Tail;
+pub(crate) use tail::valued;
 pub(crate) use world::{ObservationBuffers, World};
 
 use crate::confidence::ConfidenceSet;
 use crate::dynamics::Dynamics;
-use crate::policy::{ActionNoise, Policy};
+use crate::policy::ActionNoise;
 use crate::run::Run;
-use crate::task::Task;
 use crate::{Error, Result};
 use choice::{Choice, Now};
 use exploration::Exploration;
@@ -53,33 +57,6 @@ pub struct Explorer<'a> {
     pub actor: &'a Ensemble,
     /// The set it chooses from.
     pub set: &'a ConfidenceSet,
-}
-
-/// The question that trajectories answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting<'a> {
-    /// Reward, termination, bounds.
-    pub task: &'a Task,
-    /// The policy under evaluation.
-    pub policy: &'a Policy,
-    /// Steps, T.
-    pub horizon: usize,
-    /// γ
-    pub discount: f64,
-    /// What a step pays at most after a trajectory has left the range of the logs, see [`Task::lowest_reward`].
-    pub worst_reward: f32,
-}
-
-impl Setting<'_> {
-    /// The lowest return that a trajectory can have: the worst reward at every step.
-    pub(crate) fn floor(&self) -> f64 {
-        f64::from(self.worst_reward) * self.total_weight()
-    }
-
-    /// Σ γᵗ over the horizon.
-    pub(crate) fn total_weight(&self) -> f64 {
-        (0..self.horizon).map(|t| self.discount.powi(t as i32)).sum()
-    }
 }
 
 /// Rolls the policy out from `starts` `[rows, state]`, as many for each fold of the model.

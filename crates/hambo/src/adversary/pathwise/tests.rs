@@ -5,6 +5,7 @@ use crate::confidence::ConfidenceSet;
 use crate::data::{Columns, Transitions};
 use crate::dynamics::{Bnn, BnnConfig, Dynamics};
 use crate::policy::Policy;
+use crate::rollout::Tail;
 use crate::run::Run;
 use crate::task::Task;
 use crate::testing::{self, pendulum_data, setting};
@@ -43,6 +44,25 @@ fn gradients_are_those_of_finite_differences() {
             ShiftAdversary::random(&device, &model, &set, 2, &[8], Stream::new(5)).unwrap();
         Pathwise::check_gradient(&world, &adversary, &starts, 1e-2);
     }
+}
+
+/// The same of the worst trajectories alone.
+#[test]
+fn gradients_of_the_worst_are_those_of_finite_differences() {
+    let (device, task, policy, model, starts) = pendulum();
+    let set = ConfidenceSet::new(&model, 3.0).unwrap();
+    let adversary = ShiftAdversary::random(&device, &model, &set, 2, &[8], Stream::new(5)).unwrap();
+    let setting = setting(&task, &policy, 6, 0.9);
+    let world = World::new(&device, &model, setting);
+    let mut rollout = Rollout::new(&world, Propagation::Shifted(&adversary), &starts);
+    (0..6).for_each(|_| rollout.step(Stream::new(6)));
+    let returns = rollout.returns(&device).unwrap().values;
+    // Two of five restarts' trajectories are below, well away from the next.
+    let mut sorted = returns[..STARTS].to_vec();
+    sorted.sort_by(f32::total_cmp);
+    let tail = Tail { share: 0.3, below: f64::from(sorted[1] + sorted[2]) / 2.0 };
+    let world = World::new(&device, &model, Setting { tail: Some(tail), ..setting });
+    Pathwise::check_gradient(&world, &adversary, &starts, 1e-2);
 }
 
 /// The same where the reward is learned and an entry of the state is an angle, which the networks see as cosine

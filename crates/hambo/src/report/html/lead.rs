@@ -6,7 +6,7 @@ use crate::evaluate::{Method, Warning};
 use crate::report::answer::Answer;
 use crate::report::terminal::TOP;
 use crate::report::text::{escape, number, percent, two_sided};
-use crate::report::verdict::{Verdict, bound_text};
+use crate::report::verdict::{Verdict, bound_text, worst_share};
 
 /// What is to be decided, in plain words.
 pub(super) fn verdict(answer: &Answer) -> String {
@@ -31,6 +31,8 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
     let steps = if horizon == 1 { "step" } else { "steps" };
     let standing = answer.standing();
     let bound = answer.bound_text();
+    let earns =
+        answer.setup.risk.map_or(String::new(), |share| format!(" in {}", worst_share(share)));
     match (answer.is_conservative(), answer.finite_bound().is_none()) {
         (false, _) => format!(
             "<p>Method <b>{method}</b> was asked for first. It is a neutral estimate, which may be too high as well as \
@@ -53,12 +55,12 @@ fn bound_in_words(answer: &Answer, method: &str) -> String {
         ),
         (true, false) if !answer.first().is_some_and(|first| first.is_shown()) => format!(
             "<p>In the worst future that a large set around the model allows, <b>{policy}</b> earns <b>{bound}</b> on \
-             <b>{task}</b> in {horizon} {steps}. No logged episodes show that this holds in the world: the bound is \
+             <b>{task}</b> in {horizon} {steps}{earns}. No logged episodes show that this holds in the world: the bound is \
              {standing}; see <a href=\"#trust\">below</a>.</p>"
         ),
         (true, false) => format!(
             "<p>Given only what the logs know, <b>{policy}</b> is expected to earn at least <b>{bound}</b> on \
-             <b>{task}</b> in {horizon} {steps}, even if the world is as unkind as the model’s uncertainty allows \
+             <b>{task}</b> in {horizon} {steps}{earns}, even if the world is as unkind as the model’s uncertainty allows \
              ({standing}, under the assumptions <a href=\"#trust\">below</a>).</p>"
         ),
     }
@@ -140,7 +142,8 @@ fn tiles(answer: &Answer, method: &str) -> String {
         tiles += &tile("risk in the model", &figure, below);
     }
     if let Some(truth) = answer.finite_truth() {
-        tiles += &tile("true return", &number(truth.value), "by simulation");
+        let below = answer.setup.risk.map_or("by simulation".to_owned(), worst_share);
+        tiles += &tile("true return", &number(truth.value), &below);
     }
     let outside = &answer.support.outside;
     if !outside.is_empty() {

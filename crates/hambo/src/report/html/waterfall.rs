@@ -4,6 +4,7 @@ use super::{finite, section};
 use crate::report::answer::Answer;
 use crate::report::beside;
 use crate::report::text::{escape, number};
+use crate::report::verdict::worst_share;
 use crate::report::waterfall::printed;
 
 /// The steps from the neutral estimate to the bound; nothing where there is no finite bound.
@@ -112,9 +113,10 @@ pub(super) fn risk(answer: &Answer) -> String {
         return String::new();
     }
     let rollouts = answer.first().map_or(0, |first| first.rollouts);
+    let about = answer.setup.risk.map_or("the mean of returns".to_owned(), worst_share);
     let body = format!(
         "<div class=\"scroll\"><table><thead><tr><th>under the adversary, in the model</th><th>figure</th><th>95 % interval</th>\
-         </tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">The bound is about the mean of returns; this is about \
+         </tr></thead><tbody>\n{rows}</tbody></table></div>\n<p class=\"caption\">The bound is about {about}; this is about \
          single episodes, in the {rollouts} rollouts that it was measured on. Intervals are of the Monte-Carlo error alone: \
          Clopper–Pearson’s for the probability, for CVaR by the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, which \
          assumes nothing about the distribution. They say nothing about the world.</p>\n"
