@@ -1,5 +1,6 @@
 //! The folder of `--out`.
 
+use crate::interrupt;
 use hambo::{Error, Result};
 use hambo_engine::files::{Lock, make_folder, write_together};
 use std::fs;
@@ -30,6 +31,7 @@ impl Folder {
         let mut folder = Folder { path: path.to_owned(), lock: None, made };
         make_folder(path)?;
         folder.lock = Some(Lock::take(path)?);
+        interrupt::keeps(Some(path));
         Ok(folder)
     }
 
@@ -60,6 +62,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         self.lock = None;
+        interrupt::keeps(None);
         // This removes empty folders only.
         self.made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     }

@@ -8,6 +8,7 @@ pub mod embedded;
 mod folder;
 mod found;
 mod given;
+mod interrupt;
 mod output;
 mod plane;
 mod plot;
@@ -23,6 +24,11 @@ use clap::{CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+
+/// From now on Ctrl-C says what was kept, and ends the program.
+pub fn stop_by_hand() {
+    interrupt::listen();
+}
 
 /// Runs the command with these words after its name.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -26,6 +26,7 @@ mod _hambo {
 #[pyfunction]
 fn run(py: Python<'_>, words: Vec<std::ffi::OsString>) -> u8 {
     use std::process::ExitCode;
+    hambo_cli::stop_by_hand();
     let code = py.detach(|| hambo_cli::run(words));
     (0..2).find(|&number| code == ExitCode::from(number)).unwrap_or(2)
 }

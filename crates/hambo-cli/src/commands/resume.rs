@@ -86,6 +86,7 @@ pub(super) fn identity(
         ("discount", config.discount.to_string()),
         ("methods", config.methods.iter().map(|m| m.name()).collect::<Vec<_>>().join(",")),
         ("delta", config.delta.to_string()),
+        ("risk", config.risk.map_or(String::new(), |share| share.to_string())),
         ("beta", arguments.beta.clone()),
         ("theory", format!("{:?}", config.theory)),
         ("rollouts", config.rollouts.to_string()),

@@ -48,6 +48,39 @@ fn killed_at_any_moment_it_ends_with_the_same_bits() {
     assert_eq!(candidates.len(), 2 * 2 + 4, "both optimizers were at work: {candidates:?}");
 }
 
+/// Ctrl-C is answered with what was kept, and the same command goes on from there.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_says_what_was_kept() {
+    let place = place();
+    let interrupted = |options: &str, begun: &dyn Fn() -> bool| {
+        let mut command = place.command(&format!("{} {options}", line()));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while !begun() {
+            assert!(child.try_wait().unwrap().is_none(), "it was faster");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let begun = || place.path("run/unfinished/identity.json").exists();
+    let words = interrupted("--out run", &begun);
+    assert!(
+        words.contains("interrupted: what was done is kept in run/unfinished, saved"),
+        "{words}"
+    );
+    assert!(words.contains("the same command again goes on from there"), "{words}");
+    let start = Instant::now();
+    let words = interrupted("", &|| start.elapsed() > Duration::from_millis(300));
+    assert!(words.contains("interrupted: nothing was kept"), "{words}");
+    let run = place.hambo(&format!("{} --out run", line()));
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("going on with what is kept in run/unfinished"), "{}", run.stderr);
+}
+
 #[test]
 fn rankings_and_curves_do_too() {
     let several = "rank --policies builtin:waypoint,y=1.1 builtin:waypoint,y=2.5";
