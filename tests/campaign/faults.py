@@ -41,14 +41,16 @@ def results(names):
     return [name for name in names if "unfinished/" not in name and ".tmp" not in name]
 
 
-def shim(folder):
+def shim(folder, name="faults.c"):
     library = Path(folder) / "faults.so"
-    source = Path(__file__).with_name("faults.c")
+    source = Path(__file__).with_name(name)
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return str(library)
 
 
 class Campaign:
+    kinds, commands = KINDS, COMMANDS
+
     def __init__(self, hambo, library):
         self.library = library
         self.base = Place(hambo)
@@ -56,7 +58,7 @@ class Campaign:
 
     def prepare(self, command):
         """What the command does where nothing fails, twice, and which calls it makes."""
-        line, base = COMMANDS[command], self.base.copy()
+        line, base = self.commands[command], self.base.copy()
         self.places[command] = base
         if command in BEFORE:
             assert base.run(BEFORE[command]).code in (0, 1)
@@ -64,7 +66,7 @@ class Campaign:
         with base.copy() as place, base.copy() as other:
             trace = place.folder.with_suffix(".trace")
             code = self.faulty(place, line, 0, "none", trace).code
-            self.calls[command] = [call.split(" ", 2)[1] for call in trace.read_text().splitlines()]
+            self.calls[command] = [call.split()[1] for call in trace.read_text().splitlines()]
             trace.unlink()
             again = other.run(line)
             self.whole[command], self.codes[command] = place.files(), code
@@ -77,14 +79,14 @@ class Campaign:
         return place.run(line, LD_PRELOAD=self.library, FAULT_UNDER=str(place.folder), FAULT_AT=str(at), FAULT_KIND=kind, **traced)
 
     def trials(self, command, every):
-        for kind, calls in KINDS.items():
+        for kind, calls in self.kinds.items():
             for at, call in enumerate(self.calls[command], 1):
                 if (calls is None or call in calls) and at % every == 0:
                     yield command, kind, at, call
 
     def trial(self, command, kind, at):
         """What is wrong with this trial, if anything, and how the faulty run ended."""
-        line, whole = COMMANDS[command], self.whole[command]
+        line, whole = self.commands[command], self.whole[command]
         with self.places[command].copy() as place:
             run = self.faulty(place, line, at, kind)
             if run.code == -9 and kind in ("kill", "killed"):
@@ -123,11 +125,11 @@ class Campaign:
             place.__exit__()
 
 
-def main():
+def main(kind=Campaign, source="faults.c"):
     parser = argparse.ArgumentParser()
     parser.add_argument("hambo")
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--only", nargs="+", default=list(COMMANDS), choices=list(COMMANDS))
+    parser.add_argument("--only", nargs="+", default=list(kind.commands), choices=list(kind.commands))
     parser.add_argument("--every", type=int, default=1, help="try every n-th call only")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--workers", type=int, default=2)
@@ -135,7 +137,7 @@ def main():
     end = time.monotonic() + asked.seconds
     counts, wrong = collections.Counter(), []
     with tempfile.TemporaryDirectory() as folder:
-        with Campaign(asked.hambo, shim(folder)) as campaign:
+        with kind(asked.hambo, shim(folder, source)) as campaign:
             for command in asked.only:
                 campaign.prepare(command)
             trials = shuffled((t for c in asked.only for t in campaign.trials(c, asked.every)), asked.seed)

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../hambo/tests/common/mutate.rs"]
+mod mutate;
 #[path = "common/written.rs"]
 mod written;
 
@@ -23,4 +25,11 @@ fn nothing_that_is_written_panics_or_hangs() {
             assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
         }
     }
+}
+
+#[test]
+fn changed_settings_do_no_harm() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let seen = mutate::mutate(&written::WRITTEN, &[&corpus]);
+    assert!(seen > 100, "{seen}");
 }
