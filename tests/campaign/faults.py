@@ -53,6 +53,7 @@ class Campaign:
 
     def __init__(self, hambo, library):
         self.library = library
+        self.environment = {}  # of every run
         self.base = Place(hambo)
         self.places, self.old, self.whole, self.codes, self.calls = {}, {}, {}, {}, {}
 
@@ -61,22 +62,23 @@ class Campaign:
         line, base = self.commands[command], self.base.copy()
         self.places[command] = base
         if command in BEFORE:
-            assert base.run(BEFORE[command]).code in (0, 1)
+            assert base.run(BEFORE[command], **self.environment).code in (0, 1)
             self.old[command] = base.files()
         with base.copy() as place, base.copy() as other:
             trace = place.folder.with_suffix(".trace")
             code = self.faulty(place, line, 0, "none", trace).code
             self.calls[command] = [call.split()[1] for call in trace.read_text().splitlines()]
             trace.unlink()
-            again = other.run(line)
+            again = other.run(line, **self.environment)
             self.whole[command], self.codes[command] = place.files(), code
             assert code == again.code and code in (0, 1), f"{command}: {again.error}"
             assert not differences(place.files(), other.files()), differences(place.files(), other.files())
             assert len(self.calls[command]) > 20, "the shim saw nothing"
 
     def faulty(self, place, line, at, kind, trace=None):
+        fault = {"LD_PRELOAD": self.library, "FAULT_UNDER": str(place.folder), "FAULT_AT": str(at), "FAULT_KIND": kind}
         traced = {"FAULT_TRACE": str(trace)} if trace else {}
-        return place.run(line, LD_PRELOAD=self.library, FAULT_UNDER=str(place.folder), FAULT_AT=str(at), FAULT_KIND=kind, **traced)
+        return place.run(line, **self.environment, **fault, **traced)
 
     def trials(self, command, every):
         for kind, calls in self.kinds.items():
@@ -102,7 +104,7 @@ class Campaign:
                 return f"no message: {run.error!r}", "wrong"
             if (last := LAST.get(command)) in left and (differs := self.damaged(command, left)):
                 return f"{last} is there, and {differs} differ", "wrong"
-            again = place.run(line + (" --retry-failed" if command == "sweep" else ""))
+            again = place.run(line + (" --retry-failed" if command == "sweep" else ""), **self.environment)
             if again.code != self.codes[command]:
                 return f"then exit code {again.code}: {again.error or again.out}", "wrong"
             differs = differences(whole, place.files())

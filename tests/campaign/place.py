@@ -82,7 +82,8 @@ class Place:
 
     def run(self, line, timeout=120, **environment):
         words = [self.hambo, *line.split(), "--quiet"]
-        variables = {**os.environ, "HAMBO_AMX": "off", **environment}
+        # Kernels that were compiled for another card, or for none, are kept here.
+        variables = {**os.environ, "HAMBO_AMX": "off", "XDG_CACHE_HOME": str(self.path("cache")), **environment}
         done = subprocess.run(words, cwd=self.folder, env=variables, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL)
         return Run(done)
 
