@@ -47,7 +47,7 @@ BEFORE = {"over": COMMANDS["evaluate"] + " --seed 7"}
 COMMANDS["over"] = COMMANDS["evaluate"]
 # Times are no part of a result, and neither are the bytes of the pages that show them.
 TIMES = {"seconds", "seconds_in_all", "times", "time", "wall", "started", "finished", "worker"}
-PAGES = {"report.html", "index.html", "table.html", "log.csv", "summary.md"}
+PAGES = {"report.html", "index.html", "table.html", "summary.md"}
 
 
 class Run:
@@ -104,9 +104,8 @@ class Place:
 
 
 def is_log(path):
-    """Whether the file says how a run went, not what came out; of a sweep's jobs it is the first that logs the fit they share."""
-    of_job = path.parent.parent.name == "jobs" and path.name in ("log.csv", "run.toml")
-    return path.name.startswith("events.") or of_job
+    """Whether the file says how a run went or was asked, not what came out."""
+    return path.name in ("log.csv", "run.toml") or path.name.startswith("events.")
 
 
 def told(path):
