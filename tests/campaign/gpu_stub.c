@@ -1,5 +1,6 @@
 /* A driver and compiler of CUDA without a card: cc -shared -fPIC -O1 -o libcuda.so.1 gpu_stub.c. Memory is the host's, copies are
- * made, kernels do nothing: what comes out means nothing, but is the same every time. For faults where there is no GPU. */
+ * made, kernels do nothing, and what would be cleared is full of 0.5, so that a deviation is one: what comes out means nothing, but
+ * is the same every time. For faults where there is no GPU. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +31,18 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 int cuMemGetInfo_v2(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 32, 0; }
 int cuMemPoolGetAttribute(void *pool, int attribute, uint64_t *value) { return *value = 0, 0; }
 
-int cuMemAlloc_v2(void **to, size_t size) { return *to = calloc(size, 1), 0; }
-int cuMemAllocAsync(void **to, size_t size, void *stream) { return *to = calloc(size, 1), 0; }
+static void fill(void *to, size_t size) {
+    float half = 0.5f;
+    for (size_t i = 0; i < size / 4; i++) memcpy((char *)to + 4 * i, &half, 4);
+}
+int cuMemAlloc_v2(void **to, size_t size) { return *to = malloc(size), fill(*to, size), 0; }
+int cuMemAllocAsync(void **to, size_t size, void *stream) { return cuMemAlloc_v2(to, size); }
 int cuMemFreeAsync(void *memory, void *stream) { return free(memory), 0; }
 int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t size, void *stream) { return memcpy(to, from, size), 0; }
 int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t size, void *stream) { return memcpy(to, from, size), 0; }
 int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t size, void *stream) { return memmove(to, from, size), 0; }
-int cuMemsetD8_v2(void *to, unsigned char value, size_t size) { return memset(to, value, size), 0; }
-int cuMemsetD8Async(void *to, unsigned char value, size_t size, void *stream) { return memset(to, value, size), 0; }
+int cuMemsetD8_v2(void *to, unsigned char value, size_t size) { return fill(to, size), 0; }
+int cuMemsetD8Async(void *to, unsigned char value, size_t size, void *stream) { return fill(to, size), 0; }
 int cuMemsetD32Async(uint32_t *to, uint32_t value, size_t size, void *stream) {
     for (size_t i = 0; i < size; i++) to[i] = value;
     return 0;
