@@ -6,6 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent / "crates/hambo/tests"
+WRITTEN = HERE.parent / "crates/hambo-cli/tests"
 REFERENCE = TESTS / "reference"
 
 
@@ -56,7 +57,7 @@ def main():
     ):
         seed("expression", str(i), text.encode())
     # What was found before, and what no file of the tests shows.
-    for path in (TESTS / "corpus").glob("*/*"):
+    for path in [*(TESTS / "corpus").glob("*/*"), *(WRITTEN / "corpus").glob("*/*")]:
         seed(path.parent.name, path.name, path.read_bytes())
 
 

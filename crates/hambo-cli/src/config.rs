@@ -63,6 +63,9 @@ fn without_config(words: Vec<OsString>) -> Result<(Option<PathBuf>, Vec<OsString
         None if place < words.len() => words.remove(place),
         None => return Err(Error::setting("config", "", "a TOML file")),
     };
+    if words.iter().any(|word| says(word, "config")) {
+        return Err(Error::setting("config", "given twice", "one TOML file"));
+    }
     Ok((Some(PathBuf::from(path)), words))
 }
 
@@ -220,6 +223,8 @@ mod tests {
         );
         let other = expanded(words(&line.replace("rank", "evaluate"))).unwrap_err().to_string();
         assert!(other.ends_with("it is for `hambo rank`, not for `hambo evaluate`"), "{other}");
+        let twice = expanded(words(&format!("{line} --config another.toml"))).unwrap_err();
+        assert_eq!(twice.to_string(), "config = given twice: expected one TOML file");
         std::fs::write(&path, "command = \"rank\"\nhorizn = 5\n").unwrap();
         let unknown = expanded(words(&line)).unwrap_err().to_string();
         assert!(

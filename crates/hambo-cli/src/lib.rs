@@ -7,6 +7,8 @@ mod config;
 pub mod embedded;
 mod folder;
 mod found;
+#[doc(hidden)]
+pub mod fuzzing;
 mod given;
 mod interrupt;
 mod output;

@@ -24,8 +24,12 @@ struct System {
     reward: String,
 }
 
-const SYSTEMS: u64 = 4;
 const HORIZON: usize = 8;
+
+/// Seeds of the systems: four, or as many as `HAMBO_SYSTEMS` says.
+fn systems() -> std::ops::Range<u64> {
+    0..std::env::var("HAMBO_SYSTEMS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+}
 
 impl System {
     fn random(seed: u64) -> System {
@@ -83,7 +87,7 @@ fn falls(what: &str, before: [f64; 2], after: [f64; 2]) {
 
 #[test]
 fn it_falls_with_the_failure_probability() {
-    for seed in 0..SYSTEMS {
+    for seed in systems() {
         let system = System::random(seed);
         let bounds = [0.5, 0.1, 0.01, 1e-6].map(|delta| system.bounds(1.0, delta));
         bounds.windows(2).for_each(|b| falls(&format!("{system:?}"), b[0], b[1]));
@@ -93,7 +97,7 @@ fn it_falls_with_the_failure_probability() {
 
 #[test]
 fn it_falls_with_the_size_of_the_set_and_the_temperature() {
-    for seed in 0..SYSTEMS {
+    for seed in systems() {
         let system = System::random(seed);
         let by_beta = [0.0, 0.5, 1.0, 2.0, 4.0].map(|beta| system.bounds(beta, 0.05));
         by_beta.windows(2).for_each(|b| falls(&format!("{system:?}"), b[0], b[1]));
@@ -109,7 +113,7 @@ fn it_falls_with_the_size_of_the_set_and_the_temperature() {
 #[test]
 fn it_scales_with_the_reward_and_shifts_with_a_constant() {
     let tolerance = SearchConfig::default().tolerance;
-    for seed in 0..SYSTEMS {
+    for seed in systems() {
         let system = System::random(seed);
         let base = system.bounds(1.0, 0.05);
         let check = |reward: String, expected: [f64; 2], tolerances: [f64; 2]| {
@@ -134,7 +138,7 @@ fn it_scales_with_the_reward_and_shifts_with_a_constant() {
 
 #[test]
 fn it_falls_with_the_share_of_trajectories_that_leave_the_numbers() {
-    for seed in 0..SYSTEMS {
+    for seed in systems() {
         // Starts beyond the log, whose own rewards must be defined.
         let mut system = System::random(seed);
         system.start.iter_mut().for_each(|corner| corner[0] += 1.5);

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/mutate.rs"]
+mod mutate;
 #[path = "common/readers.rs"]
 mod readers;
 
@@ -33,4 +35,12 @@ fn no_reader_panics_or_hangs() {
         }
     }
     assert!(seen >= 4, "{seen} files");
+}
+
+#[test]
+fn changed_files_do_no_harm() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpora = [here.join("tests/corpus"), here.join("../../fuzz/corpus")];
+    let seen = mutate::mutate(&readers::READERS, &[&corpora[0], &corpora[1]]);
+    assert!(seen > 100, "{seen}");
 }

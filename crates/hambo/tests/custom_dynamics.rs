@@ -4,7 +4,8 @@
 
 mod common;
 
-use hambo::data::Split;
+use hambo::confidence::ConfidenceSet;
+use hambo::data::{Split, Transitions};
 use hambo::dynamics::{Dynamics, Frame, Target};
 use hambo::evaluate::{EvaluationConfig, Method};
 use hambo::task::{Initial, Task};
@@ -18,6 +19,7 @@ struct Gains {
     frame: Frame,
     head: Gaussian,
     held_out: Split,
+    tau: f32,
 }
 
 impl Dynamics for Gains {
@@ -48,19 +50,37 @@ impl Dynamics for Gains {
     fn held_out(&self) -> &Split {
         &self.held_out
     }
+    fn tau(&self) -> Vec<f32> {
+        vec![1.0, self.tau]
+    }
+}
+
+fn gains(data: &Transitions, tau: f32) -> Gains {
+    let rows: Vec<u32> = (0..100).collect();
+    Gains {
+        gains: [1.0, 0.5],
+        frame: Frame::fit(data, &rows, Target::Change, &[], false).unwrap(),
+        head: Gaussian { dims: 2, floor: 0.0 },
+        held_out: Split { data_sha256: data.digest(), ..Split::default() },
+        tau,
+    }
+}
+
+#[test]
+fn a_calibration_that_is_no_number_has_no_set() {
+    let data = common::transitions::<2, 2>(100, |s, a, _| [s[0] + a[0], s[1] + a[1]]);
+    assert!(ConfidenceSet::new(&gains(&data, 2.0), 1.0).is_ok());
+    for tau in [f32::NAN, f32::INFINITY, -1.0] {
+        let problem = ConfidenceSet::new(&gains(&data, tau), 1.0).unwrap_err().to_string();
+        assert!(problem.contains(&format!("τ = {tau}")), "{problem}");
+    }
 }
 
 #[test]
 fn the_worst_member_of_a_model_of_ones_own_is_found() {
     let device = Device::cpu(Some(2)).unwrap();
     let data = common::transitions::<2, 2>(100, |s, a, _| [s[0] + a[0], s[1] + a[1]]);
-    let rows: Vec<u32> = (0..100).collect();
-    let model = Gains {
-        gains: [1.0, 0.5],
-        frame: Frame::fit(&data, &rows, Target::Change, &[], false).unwrap(),
-        head: Gaussian { dims: 2, floor: 0.0 },
-        held_out: Split { data_sha256: data.digest(), ..Split::default() },
-    };
+    let model = gains(&data, 1.0);
     let start = Initial::Fixed(vec![1.0, 0.0]);
     let task = Task { initial: start, ..Task::new("to 0", [2, 2], "-abs(s[0])").unwrap() };
     let config = EvaluationConfig {

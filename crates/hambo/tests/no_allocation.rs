@@ -37,17 +37,21 @@ fn count(layout: Layout, zeroed: bool) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, false);
+        // SAFETY: as the caller promised.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout, true);
+        // SAFETY: as the caller promised.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised.
         unsafe { System.dealloc(pointer, layout) }
     }
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout, false);
+        // SAFETY: as the caller promised.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

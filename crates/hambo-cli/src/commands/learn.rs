@@ -65,6 +65,13 @@ fn time_limit(arguments: &Evaluate) -> Result<usize> {
     Ok(env.parse::<EnvName>()?.spec()?.time_limit)
 }
 
+/// Whether the settings can be, as far as that is known without the logs.
+pub fn check_learning(arguments: &Learn) -> Result<()> {
+    refuse(&arguments.evaluate)?;
+    learn_config(arguments, LearnConfig::default())?;
+    super::check_evaluation(&arguments.evaluate)
+}
+
 /// Learns, bounds, chooses, and writes the folder of `--out`.
 fn learned(arguments: &Learn) -> Result<Found<Learned>> {
     let start = Instant::now();

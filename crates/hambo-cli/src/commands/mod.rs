@@ -20,7 +20,8 @@ mod validate;
 
 pub use evaluate::{evaluate, fit};
 pub use inspect::inspect;
-pub use prepare::{Prepared, evaluation_config};
+pub use learn::check_learning;
+pub use prepare::{Prepared, check_evaluation, evaluation_config};
 pub use rank::rank;
 pub use resume::{UNFINISHED, program};
 

@@ -207,6 +207,15 @@ fn subjects_of(arguments: &Evaluate, subjects: Vec<Subject>) -> Result<Vec<Read>
 const ROLLOUTS: usize = 10_000;
 const ROLLOUTS_ON_GPU: usize = 100_000;
 
+/// Whether the settings can be, as far as that is known without the logs.
+pub fn check_evaluation(arguments: &Evaluate) -> Result<()> {
+    config(arguments, true)?.validate()?;
+    task_spec(arguments)?;
+    read_options(&arguments.data, arguments.seed)?;
+    save_every(arguments)?;
+    Ok(())
+}
+
 /// What the flags ask.
 pub fn evaluation_config(arguments: &Evaluate) -> Result<EvaluationConfig> {
     config(arguments, true)

@@ -101,6 +101,26 @@ fn damage_to_unfinished_work_is_seen() {
     assert!(!unfinished.exists());
 }
 
+#[test]
+fn a_disk_that_fails_in_the_midst_of_the_curves_is_an_error() {
+    let place = Place::with_data();
+    place.write("tiny.json", r#"{"folds": 1, "activation": "relu", "particles": 2, "hidden": [6], "steps": 20, "check_every": 10}"#);
+    place.write("search.json", r#"{"hidden": [4], "iterations": 4, "batch": 8, "evaluation": 20}"#);
+    let line =
+        EVALUATE.replace("small.json", "tiny.json").replace(METHODS, "ca,ds").replace("15", "3");
+    let line = format!("{line} --search-config search.json --save-every 0 --curves --json --out");
+    let answer = place.json(&format!("{line} whole"));
+    assert_eq!(answer["curves"]["data"].as_array().unwrap().len(), 4, "{answer}");
+    // A folder is in the way of what is kept of the smallest model's search.
+    let episodes = 600 / 15 / 8;
+    let blocked = format!("run/unfinished/episodes-{episodes}-0-search-ca.safetensors");
+    std::fs::create_dir_all(place.path(&blocked)).unwrap();
+    place.refuses_once(&format!("{line} run --force"), "episodes-");
+    assert!(!place.path("run/result.json").exists());
+    std::fs::remove_dir(place.path(&blocked)).unwrap();
+    assert_eq!(place.json(&format!("{line} run"))["curves"], answer["curves"]);
+}
+
 /// A process that is killed when dropped, also by a test that fails.
 struct Killed(Child);
 

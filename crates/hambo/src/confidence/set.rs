@@ -25,7 +25,13 @@ impl ConfidenceSet {
         // Where single transitions were held out their neighbors were trained on: such a calibration may
         // say that the model is more certain than it claims (τ < 1), but is not to be believed.
         let floor = if model.held_out().by_episode { 0.0 } else { 1.0 };
-        let reach = model.tau().iter().map(|&tau| beta as f32 * tau.max(floor)).collect();
+        let tau = model.tau();
+        if let Some(tau) = tau.iter().find(|tau| !(**tau >= 0.0 && tau.is_finite())) {
+            let problem =
+                format!("a model with τ = {tau}: expected 0 or a positive, finite number");
+            return Err(Error::Numeric(problem));
+        }
+        let reach = tau.iter().map(|&tau| beta as f32 * tau.max(floor)).collect();
         Ok(ConfidenceSet { reach, power: Power::Deviation })
     }
 

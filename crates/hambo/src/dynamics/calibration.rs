@@ -23,8 +23,11 @@ pub fn calibration_error(residuals: &[f32], tau: f64) -> f64 {
 ///
 /// The error is a step function of τ: it changes only where a residual crosses a quantile, at z / Φ⁻¹(α).
 /// A sweep over these crossings in order finds the best interval, of which the midpoint is returned; of
-/// equally good intervals the one of the largest τ, which trusts the model least.
+/// equally good intervals the one of the largest τ, which trusts the model least. Infinite where a residual is not finite.
 pub fn recalibrate(residuals: &[f32]) -> f64 {
+    if residuals.iter().any(|z| !z.is_finite()) {
+        return f64::INFINITY;
+    }
     let n = residuals.len() as f64;
     let quantiles = LEVELS.map(normal_quantile);
     let below = residuals.iter().filter(|&&z| z < 0.0).count() as i64;
@@ -96,5 +99,8 @@ mod tests {
     #[test]
     fn residuals_of_zero_keep_the_scale() {
         assert_eq!(recalibrate(&[0.0; 10]), 1.0);
+        for wrong in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert_eq!(recalibrate(&[0.3, -0.2, wrong, 1.0]), f64::INFINITY);
+        }
     }
 }

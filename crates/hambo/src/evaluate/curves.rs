@@ -5,10 +5,10 @@
 use super::config::EvaluationConfig;
 use super::estimate::{Estimate, Method};
 use super::problem::Problem;
-use crate::Result;
 use crate::confidence::Beta;
 use crate::policy::Policy;
 use crate::run::Run;
+use crate::{Error, Result};
 use hambo_engine::rng::Stream;
 use serde::Serialize;
 
@@ -147,9 +147,10 @@ pub(super) fn curves(
         });
         match found {
             Ok(found) => sizes.push(point(less.len() as f64, &found.estimates)),
-            Err(problem) => {
+            Err(problem) if is_of_data(&problem) => {
                 notes.push(format!("{} transitions, in {episodes} episodes: {problem}", less.len()))
             }
+            Err(problem) => return Err(problem),
         }
     }
     for curve in [&mut horizon, &mut beta, &mut sizes] {
@@ -163,6 +164,12 @@ pub(super) fn curves(
         ));
     }
     Ok(Some(Curves { method, horizon, beta, data: sizes, notes }))
+}
+
+/// Whether the problem is that there are so few data; a disk, a device or a library that fails is another matter.
+fn is_of_data(problem: &Error) -> bool {
+    use Error::{Data, Mismatch, Numeric, Setting};
+    matches!(problem, Data(_) | Mismatch(_) | Numeric(_) | Setting { .. })
 }
 
 /// What an adversary does in a small set it can do in a larger one, too: a bound that rises with β is one of a search

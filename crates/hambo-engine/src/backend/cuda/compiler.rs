@@ -60,9 +60,8 @@ impl Compiler {
         let key = sha256_of(format!("{:?} {options:?}\n{source}", self.version).as_bytes());
         let kept =
             self.cache.as_ref().map(|folder| folder.join(format!("{name}-{}.cubin", &key[..16])));
-        if let Some(code) =
-            kept.as_ref().and_then(|path| std::fs::read(path).ok()).filter(|code| !code.is_empty())
-        {
+        let read = |path: &PathBuf| unsealed(&std::fs::read(path).ok()?);
+        if let Some(code) = kept.as_ref().and_then(read) {
             return Ok(code);
         }
         let code = self.run(name, source, &options)?;
@@ -70,7 +69,7 @@ impl Compiler {
         if let (Some(folder), Some(path)) = (&self.cache, kept)
             && std::fs::create_dir_all(folder).is_ok()
         {
-            let _ = write_together(&[(path, code.clone())]);
+            let _ = write_together(&[(path, sealed(&code))]);
         }
         Ok(code)
     }
@@ -146,6 +145,20 @@ unsafe fn symbol<'l, F>(library: &'l Library, name: &str) -> Result<libloading::
     })
 }
 
+/// Digits of a SHA-256.
+const DIGITS: usize = 64;
+
+/// Compiled code as it is kept: after its SHA-256, so that a damaged kernel never runs.
+fn sealed(code: &[u8]) -> Vec<u8> {
+    [sha256_of(code).as_bytes(), code].concat()
+}
+
+/// The code of a kept file; none where it is damaged, and is to be compiled again.
+fn unsealed(file: &[u8]) -> Option<Vec<u8>> {
+    let (digest, code) = file.split_at_checked(DIGITS)?;
+    (digest == sha256_of(code).as_bytes() && !code.is_empty()).then(|| code.to_vec())
+}
+
 fn find() -> Result<Library> {
     // SAFETY: NVRTC's initialization has no preconditions.
     let open = |path: &Path| unsafe { Library::new(path) }.ok();
@@ -210,4 +223,24 @@ fn folders() -> Vec<PathBuf> {
     }
     folders.retain(|folder| folder.is_dir());
     folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_kernel_with_one_other_bit_is_compiled_again() {
+        let file = sealed(b"code of a kernel");
+        assert_eq!(unsealed(&file).as_deref(), Some(&b"code of a kernel"[..]));
+        for bit in 0..8 * file.len() {
+            let mut damaged = file.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(unsealed(&damaged), None, "bit {bit}");
+        }
+        for size in 0..file.len() {
+            assert_eq!(unsealed(&file[..size]), None, "{size} bytes");
+        }
+        assert_eq!(unsealed(&sealed(b"")), None);
+    }
 }

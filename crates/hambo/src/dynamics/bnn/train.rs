@@ -150,6 +150,12 @@ impl Bnn {
         self.report.calibration_error_before =
             residuals.iter().map(|z| calibration_error(z, 1.0)).collect();
         self.tau = residuals.par_iter().map(|z| recalibrate(z) as f32).collect();
+        if let Some(i) = self.tau.iter().position(|tau| !tau.is_finite()) {
+            return Err(Error::Numeric(format!(
+                "the model cannot be calibrated: on held-out rows its error in dimension {i} of the state, by its own \
+                 standard deviation, is not finite; train it longer, or look at that column of the data"
+            )));
+        }
         let after =
             residuals.iter().zip(&self.tau).map(|(z, &tau)| calibration_error(z, tau.into()));
         self.report.calibration_error_after = after.collect();

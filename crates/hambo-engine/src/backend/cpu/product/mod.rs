@@ -135,6 +135,7 @@ mod tests {
                     match kind {
                         Arithmetic::Precise => product(a, b, &mut out, true, |_| ()),
                         Arithmetic::Fast => product(a, b, &mut out, false, |_| ()),
+                        // SAFETY: `out` has as many numbers as the product.
                         Arithmetic::Vectors => unsafe {
                             vector_product(a, b, out.as_mut_ptr(), columns)
                         },

@@ -320,6 +320,7 @@ mod tests {
 
     fn multiplied(a: Matrix<'_>, b: Matrix<'_>, precise: bool) -> Vec<f32> {
         let mut out = vec![f32::NAN; a.rows * b.columns];
+        // SAFETY: `out` has as many numbers as the product.
         unsafe { product(a, b, out.as_mut_ptr(), b.columns, precise, |_| ()) };
         out
     }
@@ -359,6 +360,7 @@ mod tests {
                     errors.fold(0.0, f64::max)
                 };
                 let mut by_vectors = vec![f32::NAN; rows * columns];
+                // SAFETY: it has as many numbers as the product.
                 unsafe { vector_product(a, b, by_vectors.as_mut_ptr(), columns) };
                 let [precise, fast, vectors] =
                     [multiplied(a, b, true), multiplied(a, b, false), by_vectors].map(error);
