@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BINARY, ROOT
+from shown import missing
 
 pytest.importorskip("hambo")
 
 GUIDE = ROOT / "docs/guide"
 PAGES = ["1-first-bound.md", "2-your-logs.md", "3-your-policy.md", "4-the-report.md", "5-deciding.md", "sb3-and-csv.md", "gate-a-build.md"]
-NUMBER = re.compile(r"[-−]?\d+(?:[.,]\d+)*")
 
 
 def blocks(page):
@@ -92,34 +92,6 @@ def reader(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guide")
     (folder / "checkpoints").symlink_to(ROOT / "checkpoints")
     return Reader(folder)
-
-
-def shape(line):
-    """Its words, without widths of columns; and its numbers."""
-    words = re.sub(r"[─\s]+", " ", NUMBER.sub("#", line)).strip()
-    return words, [float(n.replace("−", "-").replace(",", "")) for n in NUMBER.findall(line)]
-
-
-def agree(shown, printed):
-    """Whether a line that is shown is the line that was printed."""
-    (words, numbers), (said, found) = shape(shown), shape(printed)
-    return words == said and all(abs(a - b) <= 1 + 0.25 * max(abs(a), abs(b)) for a, b in zip(numbers, found, strict=True))
-
-
-def missing(shown, printed):
-    """The first line that is shown and was not printed where it should be; None if all were."""
-    rest, skip = [line for line in printed.splitlines() if line.strip()], False
-    for line in shown.splitlines():
-        if not line.strip():
-            continue
-        if line.strip() == "…":
-            skip = True
-            continue
-        places = [i for i, found in enumerate(rest) if agree(line, found)][:1]
-        if not places or (places[0] > 0 and not skip):
-            return line
-        rest, skip = rest[places[0] + 1 :], False
-    return None if skip or not rest else f"(the end; there is more:) {rest[0]}"
 
 
 @pytest.mark.parametrize("page", PAGES)

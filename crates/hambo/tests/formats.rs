@@ -76,7 +76,7 @@ fn npz_is_read_in_all_layouts() {
     assert_episodes(&loaded.transitions, &EPISODES, 1, None);
     assert_eq!(loaded.notes[0], "arrays not used: `episode_returns`");
     assert!(
-        loaded.notes[2].starts_with("7 last rows of episodes are no transitions"),
+        loaded.notes[2].starts_with("last rows of episodes are no transitions, 7 in all"),
         "{:?}",
         loaded.notes
     );
