@@ -37,8 +37,10 @@ def test_it_runs_and_prints_what_it_shows(path):
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times of day
-        streams = [output.name for output in cell.get("outputs", []) if output.output_type == "stream"]
-        assert "stderr" not in streams, printed(cell)
+        if cell.cell_type == "code":
+            # The old gym says so wherever it is installed, as it is for d3rlpy.
+            cell.outputs = [output for output in cell.outputs if "Gym has been unmaintained" not in output.get("text", "")]
+            assert all(output.get("name") != "stderr" for output in cell.outputs), printed(cell)
     if UPDATE:
         nbformat.write(notebook, path)
         return
