@@ -2,7 +2,7 @@
 
 import re
 
-NUMBER = re.compile(r"[-−]?\d+(?:[.,]\d+)*")
+NUMBER = re.compile(r"[-−]?\d+(?:,\d{3})*(?:\.\d+)?")
 
 
 def shape(line):
