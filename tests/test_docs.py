@@ -39,3 +39,20 @@ def test_the_papers_map_names_files_that_exist():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_the_oldest_rust_is_the_same_everywhere():
+    oldest = re.search(r'^rust-version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), flags=re.M)[1]
+    for document in ("README.md", "docs/python.md"):
+        assert set(re.findall(r"Rust (\d\.\d+)", (ROOT / document).read_text())) == {oldest}, document
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+
+
+def test_releases_are_for_the_machines_that_the_readme_names_and_have_checksums():
+    workflow = (ROOT / ".github/workflows/release.yml").read_text()
+    for target in ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-apple-darwin"):
+        assert f"target: {target} " in workflow, target
+    assert "sha256sum" in workflow and "maturin-action" in workflow

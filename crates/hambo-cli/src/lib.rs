@@ -43,7 +43,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match parsed(words) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
+            say(&error);
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
@@ -51,6 +51,19 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         progress::be_quiet();
     }
     commands::run(arguments.command).unwrap_or_else(|error| failed(error.as_ref()))
+}
+
+/// What is wrong with the words, or the help that they ask for, without what Rust calls numbers that are none.
+fn say(error: &clap::Error) {
+    let text = error.render().to_string();
+    let plain = text
+        .replace("invalid digit found in string", "expected a whole number")
+        .replace("invalid float literal", "expected a number");
+    // What needs no other words keeps its colors.
+    let _ = match plain == text {
+        true => error.print(),
+        false => write!(std::io::stderr(), "{plain}"),
+    };
 }
 
 /// The words as a command, which is remembered for the folder of `--out`.

@@ -101,7 +101,10 @@ impl std::str::FromStr for EnvName {
             let names = EnvName::ALL.map(EnvName::name);
             let near = names.iter().min_by_key(|known| edit_distance(&lower, known));
             let near = near.filter(|known| edit_distance(&lower, known) <= MISSPELLED);
-            let hint = near.map_or(String::new(), |near| format!(": did you mean {near}?"));
+            let hint = near.map_or(
+                "; for any other leave --env out: the reward is learned from the logs, or given by --reward or --task".to_owned(),
+                |near| format!(": did you mean {near}?"),
+            );
             Error::setting("env", asked, format!("one of {}{hint}", names.join(", ")))
         })
     }

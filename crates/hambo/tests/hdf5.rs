@@ -70,7 +70,7 @@ fn pairs_rows_within_episodes_as_h5py_wrote_them() {
     assert!(set(t.terminals()).is_empty());
     assert_eq!(set(t.timeouts()), [8, 22, 36]);
     assert!(
-        loaded.notes[0].starts_with("3 last rows of episodes are no transitions"),
+        loaded.notes[0].starts_with("last rows of episodes are no transitions, 3 in all"),
         "{:?}",
         loaded.notes
     );
@@ -110,7 +110,7 @@ fn leaves_out_next_states_stored_after_a_reset() {
     assert_eq!(set(t.timeouts()), [23, 38]);
     assert!(
         loaded.notes[0]
-            .starts_with("1 last rows of episodes are no transitions (0 of them terminal)"),
+            .starts_with("last rows of episodes are no transitions, 1 in all (0 of them terminal)"),
         "{:?}",
         loaded.notes
     );

@@ -27,6 +27,13 @@ pub fn run(arguments: &Collect) -> Outcome {
         )
         .into());
     }
+    // Said before the work, not after it.
+    let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        let problem =
+            format!("cannot write: No such folder as {}: make it first", folder.display());
+        return Err(Error::file(&arguments.out, problem).into());
+    }
     let device = host_device(&arguments.machine)?;
     let collection = Collection {
         steps: arguments.steps,

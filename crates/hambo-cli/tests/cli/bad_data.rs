@@ -199,8 +199,10 @@ fn constant_columns_are_refused_unless_allowed() {
 fn garbage_and_cut_files_are_refused() {
     let place = Place::with_data();
     let whole = std::fs::read(place.path("data.hdf5")).unwrap();
-    let words = "not an HDF5 file, or a damaged one";
-    for content in [&b""[..], b"observations\n1\n2\n", &[0x5a; 5000]] {
+    let nothing = "no log that can be read, or a damaged one";
+    for (content, words) in
+        [(&b""[..], "an empty file"), (b"observations\n1\n2\n", nothing), (&[0x5a; 5000], nothing)]
+    {
         place.write("bad.hdf5", content);
         place.refuses(
             &format!("{} --out run", EVALUATE.replace("data.hdf5", "bad.hdf5")),

@@ -34,7 +34,7 @@ fn collect_refuses_what_is_no_file_to_write() {
     let to = |out: &str| COLLECT.replace("data.hdf5", out);
     place.refuses(
         &to("no/such/folder/a.hdf5"),
-        &["error: no/such/folder/a.hdf5: cannot write: No such file"],
+        &["error: no/such/folder/a.hdf5: cannot write: No such folder as no/such/folder: make it first"],
     );
     place.refuses(&to("file/a.hdf5"), &["error: file/a.hdf5: cannot write: Not a directory"]);
     place.refuses(

@@ -89,7 +89,7 @@ pub(crate) fn split_rows(columns: &mut Columns, notes: &mut Vec<String>) {
     let (left_out, terminal) = count(&after_reset, &columns.terminals);
     if left_out > 0 {
         notes.push(format!(
-            "{left_out} last rows of episodes are no transitions ({terminal} of them terminal): their stored next state is \
+            "last rows of episodes are no transitions, {left_out} in all ({terminal} of them terminal): their stored next state is \
              the first state of the next episode; what they paid counts in returns"
         ));
     }
@@ -171,8 +171,8 @@ impl RowSelection {
         }
         let (left_out, terminal) = count(&last, terminals);
         notes.push(format!(
-            "{left_out} last rows of episodes are no transitions: their next state is not stored; what they paid counts in \
-             returns"
+            "last rows of episodes are no transitions, {left_out} in all: their next state is not stored; what they paid counts \
+             in returns"
         ));
         if terminal > 0 {
             notes.push(format!(
@@ -347,7 +347,9 @@ mod tests {
         assert_eq!(c.timeouts, [false, false, false, true, true, false]);
         assert!(notes[0].starts_with("1 ends of episodes are not marked"), "{notes:?}");
         assert!(
-            notes[1].starts_with("1 last rows of episodes are no transitions (0 of them terminal)"),
+            notes[1].starts_with(
+                "last rows of episodes are no transitions, 1 in all (0 of them terminal)"
+            ),
             "{notes:?}"
         );
         assert_eq!((&c.last_rows.after[..], &c.last_rows.rewards[..]), (&[4][..], &[500.0][..]));

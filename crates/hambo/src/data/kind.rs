@@ -51,8 +51,8 @@ impl Kind {
         separator.map(Kind::Csv).ok_or_else(|| {
             Error::file(
                 path,
-                "not an HDF5 file, or a damaged one; nor NPZ, Parquet, or CSV with the names of its columns in the \
-                 first line",
+                "no log that can be read, or a damaged one: it is neither HDF5, NPZ, Parquet nor Arrow, nor CSV with the names \
+                 of its columns in the first line",
             )
         })
     }
@@ -119,10 +119,13 @@ pub(crate) fn other(path: &Path, start: &[u8]) -> Option<&'static str> {
             "what Monitor of Stable-Baselines3 writes: returns and lengths of training episodes, without states or actions; \
              it is not needed here"
         }
+        _ if name.ends_with(".safetensors") => {
+            "the weights of a network, not logs: it may be what --policy names"
+        }
         [b'{' | b'[', ..] => {
             "JSON: write it as a table, one row a step (pandas.DataFrame(…).to_csv, columns s0, …, a0, …, reward, episode)"
         }
-        [] => "an empty file: not an HDF5 file, or a damaged one, nor any other",
+        [] => "an empty file: whatever wrote it did not finish",
         _ => return None,
     })
 }

@@ -146,6 +146,12 @@ impl fmt::Display for Warning {
                 "the data have fewer than 10 episodes, so single transitions were held out: their neighbors were trained on, \
                  and the calibration may be optimistic",
             ),
+            Warning::BrokenParticles { particles, nll } if particles.len() == 1 => write!(
+                f,
+                "1 of {} networks ({particles:?}) predicted validation episodes far worse than the others and was left out: the best \
+                 other one of its model stands in for it; a longer training may help",
+                nll.len()
+            ),
             Warning::BrokenParticles { particles, nll } => write!(
                 f,
                 "{} of {} networks ({particles:?}) predicted validation episodes far worse than the others and were left out: the \

@@ -3,6 +3,10 @@
 use super::Policy;
 use crate::{Error, Result};
 use hambo_engine::expression::{Program, Scope};
+use hambo_engine::spelling::edit_distance;
+
+/// Letters that a name may be off by and still be meant.
+const MISSPELLED: usize = 3;
 
 /// A family of controllers.
 struct Builtin {
@@ -62,15 +66,21 @@ pub(super) fn names() -> String {
     BUILTINS.iter().map(describe).collect::<Vec<_>>().join(", ")
 }
 
+/// The built-in policy that may have been meant, for messages; empty where none is near.
+pub(super) fn hint(name: &str) -> String {
+    let name = name.split(',').next().unwrap_or_default();
+    let near = BUILTINS.iter().find(|b| edit_distance(name, b.name) <= MISSPELLED);
+    near.map_or(String::new(), |b| format!(": did you mean builtin:{}?", b.name))
+}
+
 /// `NAME` or `NAME,gain=value,…`
 pub(super) fn read(spec: &str, text: &str) -> Result<Policy> {
     let problem = |message: String| Error::Mismatch(format!("policy {spec:?}: {message}"));
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let builtin = BUILTINS
-        .iter()
-        .find(|b| b.name == name)
-        .ok_or_else(|| problem(format!("no built-in policy {name:?}; there are {}", names())))?;
+    let builtin = BUILTINS.iter().find(|b| b.name == name).ok_or_else(|| {
+        problem(format!("no built-in policy {name:?}{}; there are {}", hint(name), names()))
+    })?;
     let mut gains = builtin.gains.to_vec();
     for part in parts {
         let (key, value) =
@@ -140,7 +150,11 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (spec, part) in [
-            ("builtin:swingup", "no built-in policy \"swingup\""),
+            (
+                "builtin:swingup",
+                "no built-in policy \"swingup\": did you mean builtin:swing-up?; there are",
+            ),
+            ("swing-up", "not a kind of policy that can be read: did you mean builtin:swing-up?"),
             ("builtin:swing-up,kp=1", "no gain \"kp\""),
             ("builtin:swing-up,angle", "\"angle\" is not gain=value"),
             ("builtin:swing-up,angle=nan", "expected a finite number"),

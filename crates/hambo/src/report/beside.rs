@@ -16,9 +16,10 @@ pub(super) fn logged(answer: &Answer) -> String {
         shorter => format!("; {shorter} of them are shorter, and count as far as they go"),
     };
     format!(
-        "the logged episodes earned {}{error} in the same {horizon} steps ({} episodes{shorter})",
+        "the logged episodes earned {}{error} in the same {horizon} steps ({} episode{}{shorter})",
         number(logged.value),
-        logged.episodes
+        logged.episodes,
+        if logged.episodes == 1 { "" } else { "s" }
     )
 }
 

@@ -47,7 +47,7 @@ pub fn terminal(answer: &Answer) -> String {
         lines.push(format!("true return{of}, by simulation of {episodes} episodes: {value}"));
     }
     lines.extend(steps_and_risks(answer));
-    let meaning = answer.verdict.map(|verdict| verdict.meaning().to_owned());
+    let meaning = answer.verdict.map(|verdict| verdict.meaning(answer.evidence).to_owned());
     ended(lines, &answer.warnings, &answer.setup, (meaning, answer.headline()))
 }
 

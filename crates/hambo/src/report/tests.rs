@@ -205,6 +205,10 @@ fn the_three_words_say_what_was_shown() {
     }
     let accepted = Estimate { evidence: Some(Evidence::Unsupported), ..supported.clone() };
     assert_eq!((of(&accepted, -14.0), of(&accepted, -12.0)), ("MEETS", "NOT SHOWN"));
+    let mut a = answer(-13.0);
+    (a.verdict, a.evidence, a.estimates[0]) = (Some(Verdict::Meets), accepted.evidence, accepted);
+    assert!(!a.to_string().contains("the logs show that"), "an extrapolation that was accepted");
+    assert!(a.to_string().contains("accepted as an extrapolation"), "{a}");
     // The words of the JSON's `verdict` stay as they were.
     let names = [Verdict::Meets, Verdict::NotShown, Verdict::NotEnoughEvidence];
     assert_eq!(json!(names), json!(["meets", "fails", "not enough evidence"]));

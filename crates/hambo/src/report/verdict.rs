@@ -81,8 +81,11 @@ impl Verdict {
     }
 
     /// What it means, for those who have not read the manual.
-    pub(super) fn meaning(self) -> &'static str {
+    pub(super) fn meaning(self, evidence: Option<Evidence>) -> &'static str {
         match self {
+            Verdict::Meets if evidence != Some(Evidence::Supported) => {
+                "the bound reaches what was asked, but the logs do not show that it holds: it was accepted as an extrapolation"
+            }
             Verdict::Meets => "the logs show that the policy reaches what was asked",
             Verdict::NotShown => {
                 "the bound is below what was asked: the policy may still be good, but these logs do not show it"

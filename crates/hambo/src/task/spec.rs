@@ -323,7 +323,16 @@ impl Initial {
 /// An expression, with the name of what it is for in errors.
 fn program(name: &'static str, text: &str, ds: usize, da: usize) -> Result<Program> {
     Program::parse(&[text], ds, da, Scope::REWARD)
-        .map_err(|e| Error::Mismatch(format!("{name}: {e}")))
+        .map_err(|e| Error::Mismatch(format!("{name}: {e}{}", word_hint(name, text))))
+}
+
+/// For somebody who wrote a word where only some are known.
+fn word_hint(name: &str, text: &str) -> &'static str {
+    match (name, text.chars().all(char::is_alphabetic)) {
+        ("termination", true) => "; the words that it may be are learned and none",
+        ("reward", true) => "; the word that it may be is learned",
+        _ => "",
+    }
 }
 
 /// One number for every entry, from as many or from one for all.

@@ -164,7 +164,9 @@ impl ColumnNames {
             next: many("next", &self.next, NEXT)?,
         };
         if needs_reward && places.reward.is_none() {
-            return Err(missing("reward", "`reward`"));
+            return Err(
+                missing("reward", "`reward`") + ", or say what a step pays with --reward EXPR"
+            );
         }
         if places.state.is_empty() {
             return Err(missing("state", "`s0`, `obs_0`, `state_0`, …"));

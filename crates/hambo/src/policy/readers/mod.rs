@@ -39,8 +39,9 @@ pub(super) fn read(spec: &str, hints: &PolicyHints) -> Result<Policy> {
         }
         Err(_) => {
             return Err(Error::Mismatch(format!(
-                "policy {spec:?}: not a kind of policy that can be read; expected builtin:NAME with NAME one of {}; or a \
-                 file: {FILE_KINDS}",
+                "policy {spec:?}: not a kind of policy that can be read{}; expected builtin:NAME with NAME one of {}; \
+                 or a file: {FILE_KINDS}",
+                builtin::hint(spec),
                 builtin::names()
             )));
         }

@@ -77,7 +77,8 @@ fn threshold(answer: &Answer) -> String {
         (false, true) => "The bound would reach",
         (false, false) => "The bound does not reach",
     };
-    let meaning = answer.verdict.map_or(String::new(), |verdict| sentence(verdict.meaning()));
+    let meaning =
+        answer.verdict.map_or(String::new(), |verdict| sentence(verdict.meaning(answer.evidence)));
     format!("<p>{told} the <b>{}</b> that was asked for. {meaning}</p>", number(threshold))
 }
 
