@@ -20,6 +20,7 @@ mod validate;
 
 pub use evaluate::{evaluate, fit};
 pub use inspect::inspect;
+pub use learn::{Learned, learn};
 pub use prepare::{Prepared, evaluation_config};
 pub use rank::rank;
 pub use resume::{UNFINISHED, program};

@@ -45,15 +45,17 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub fn warnings(&self, problem: &Problem<'_>) -> Vec<Warning> {
+    pub fn warnings(&self, problem: &Problem<'_>, task: &Task, policy: &Policy) -> Vec<Warning> {
         let Problem { device, model, config, .. } = *problem;
         let mut warnings = warning::of_estimates(model, &self.estimates);
         warnings.extend(self.set.iter().flat_map(warning::of_set));
         let asked = config.search.optimizers;
         let has_gradient = model.pass(device, 1).is_some();
-        warnings.extend(
-            self.search.as_ref().and_then(|search| warning::of_search(search, asked, has_gradient)),
-        );
+        let of_search = |search| warning::of_search(search, asked, has_gradient, &task.reward);
+        warnings.extend(self.search.as_ref().and_then(of_search));
+        if self.search.is_some() && policy.lacks_gradient() {
+            warnings.push(Warning::PolicyWithoutGradient(policy.spec.clone()));
+        }
         warnings
     }
 }

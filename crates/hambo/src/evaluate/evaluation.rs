@@ -141,7 +141,7 @@ impl Problem<'_> {
         if !model.on_device(device) {
             warnings.push(Warning::ModelOnHost { device: device.name() });
         }
-        warnings.extend(bounds.warnings(self));
+        warnings.extend(bounds.warnings(self, task, policy));
         let mut constraint_bounds = Vec::with_capacity(constraints.len());
         // The set is of the dynamics: what one reward asks for, others may need where the log does not show it.
         let least_beta = match (config.beta, &bounds.set) {
@@ -152,7 +152,7 @@ impl Problem<'_> {
             let (index, threshold) = (i + 1, *threshold);
             let reward = Reward { task, index, least_beta, budget, leaves_data, threshold };
             let bounds = bound(self, &reward, policy, false, run)?;
-            let own = bounds.warnings(self).into_iter();
+            let own = bounds.warnings(self, task, policy).into_iter();
             warnings.extend(own.map(|warning| warning.about(&task.name)));
             constraint_bounds.push(constraint_bound(task, threshold, bounds));
         }

@@ -52,6 +52,8 @@ impl Warning {
             | Warning::AboveNeutral { .. }
             | Warning::SearchedBySac
             | Warning::ModelWithoutGradient
+            | Warning::RewardWithoutGradient(_)
+            | Warning::PolicyWithoutGradient(_)
             | Warning::GivenBeta
             | Warning::Subtracted { .. } => Rank::Caution,
             Warning::SubsetOfRows { .. }

@@ -6,6 +6,7 @@ use crate::confidence::{Evidence, Replay, SetReport};
 use crate::dynamics::{Dynamics, FitReport, GpReport, ModelReport, WIDENED};
 use crate::explain::support::LeavesData;
 use crate::rollout::FAR;
+use hambo_engine::expression::Program;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -94,6 +95,10 @@ pub enum Warning {
     SearchedBySac,
     /// A dynamics model without a gradient.
     ModelWithoutGradient,
+    /// A reward that is a function, by its name.
+    RewardWithoutGradient(String),
+    /// A policy that is a function without a gradient, by its name.
+    PolicyWithoutGradient(String),
     /// No logged episodes that are near the policy.
     Unsupported {
         /// Held-out episodes.
@@ -216,6 +221,15 @@ impl fmt::Display for Warning {
             Warning::ModelWithoutGradient => f.write_str(
                 "ca: the dynamics model has no gradient to descend along: the adversary was searched for by SAC, which takes \
                  longer and may find less",
+            ),
+            Warning::RewardWithoutGradient(name) => write!(
+                f,
+                "ca: the reward {name} is a function without a gradient: the adversary was searched for by SAC, which takes longer \
+                 and may find less; an expression (--reward) has one",
+            ),
+            Warning::PolicyWithoutGradient(name) => write!(
+                f,
+                "ca: the policy {name} is a function without a gradient: PLACEHOLDER"
             ),
             Warning::Unsupported { episodes: 0, .. } => f.write_str(
                 "ca: no whole episodes were held out, so nothing shows that the bound holds: it is that of a large set, an \
@@ -347,8 +361,13 @@ pub(super) fn of_search(
     report: &SearchReport,
     asked: Optimizers,
     has_gradient: bool,
+    reward: &Program,
 ) -> Option<Warning> {
-    let why = if has_gradient { Warning::SearchedBySac } else { Warning::ModelWithoutGradient };
+    let why = match has_gradient {
+        false => Warning::ModelWithoutGradient,
+        true if reward.is_function() => Warning::RewardWithoutGradient(reward.to_string()),
+        true => Warning::SearchedBySac,
+    };
     (asked != Optimizers::Sac && report.by_sac_alone()).then_some(why)
 }
 

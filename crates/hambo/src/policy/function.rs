@@ -14,7 +14,7 @@ pub trait ActionFn: Send + Sync {
     fn act(&self, states: &[f32], actions: &mut [f32]);
 
     /// Writes dL/ds = (dL/da)ᵀ · da/ds of every state into `d_states`, and returns true. By default it returns false,
-    /// and the gradient is taken by central differences of [`ActionFn::act`].
+    /// and the gradient is taken by central differences of [`ActionFn::act`]. An empty batch asks whether there is one.
     fn gradient(&self, states: &[f32], d_actions: &[f32], d_states: &mut [f32]) -> bool {
         let _ = (states, d_actions, d_states);
         false
@@ -48,6 +48,11 @@ impl Function {
     pub fn act(&self, device: &Device, states: &Buffer, actions: &mut Buffer) {
         let values = self.actions(&device.download_or_nan(states));
         device.copy(&device.adopt(values), actions);
+    }
+
+    /// Whether it brings its gradient.
+    pub fn has_gradient(&self) -> bool {
+        self.function.gradient(&[], &[], &mut [])
     }
 
     /// d_states += d_actionsᵀ · dπ/ds

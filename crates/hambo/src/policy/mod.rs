@@ -361,6 +361,11 @@ impl Policy {
         !matches!(self.kind, Kind::Function(_))
     }
 
+    /// Whether it is a function that brings no gradient of its own.
+    pub(crate) fn lacks_gradient(&self) -> bool {
+        matches!(&self.kind, Kind::Function(function) if !function.has_gradient())
+    }
+
     /// d_states += d_actionsᵀ · dπ/ds.
     fn backward(
         &self,
