@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -202,8 +204,9 @@ _Answer = TypeVar("_Answer", Result, Ranking, Learned)
 def _logged(answer: _Answer) -> _Answer:
     """Writes what was found to the log."""
     logger.info("%s", answer.summary)
-    for warning in answer.warnings:
-        logger.warning("%s", warning)
+    ranks = answer.to_dict().get("warning_ranks", [])
+    for warning, rank in zip_longest(answer.warnings, ranks):
+        logger.log(logging.INFO if rank == "information" else logging.WARNING, "%s", warning)
     return answer
 
 

@@ -53,8 +53,9 @@ impl Bounds {
         let has_gradient = model.pass(device, 1).is_some();
         let of_search = |search| warning::of_search(search, asked, has_gradient, &task.reward);
         warnings.extend(self.search.as_ref().and_then(of_search));
-        if self.search.is_some() && policy.lacks_gradient() {
-            warnings.push(Warning::PolicyWithoutGradient(policy.spec.clone()));
+        if let (Some(search), true) = (&self.search, policy.lacks_gradient()) {
+            let (name, by_sac) = (policy.spec.clone(), search.by_sac());
+            warnings.push(Warning::PolicyWithoutGradient { name, by_sac });
         }
         warnings
     }

@@ -97,8 +97,13 @@ pub enum Warning {
     ModelWithoutGradient,
     /// A reward that is a function, by its name.
     RewardWithoutGradient(String),
-    /// A policy that is a function without a gradient, by its name.
-    PolicyWithoutGradient(String),
+    /// A policy that is a function without a gradient.
+    PolicyWithoutGradient {
+        /// Its name.
+        name: String,
+        /// Whether SAC was asked for an adversary.
+        by_sac: bool,
+    },
     /// No logged episodes that are near the policy.
     Unsupported {
         /// Held-out episodes.
@@ -227,10 +232,13 @@ impl fmt::Display for Warning {
                 "ca: the reward {name} is a function without a gradient: the adversary was searched for by SAC, which takes longer \
                  and may find less; an expression (--reward) has one",
             ),
-            Warning::PolicyWithoutGradient(name) => write!(
-                f,
-                "ca: the policy {name} is a function without a gradient: PLACEHOLDER"
-            ),
+            Warning::PolicyWithoutGradient { name, by_sac } => {
+                let how = match by_sac {
+                    true => "SAC, which needs none, was asked for an adversary, too; it takes longer and may find less",
+                    false => "the adversary was searched for along central differences of its actions, which see no jumps",
+                };
+                write!(f, "ca: the policy {name} is a function without a gradient: {how}")
+            }
             Warning::Unsupported { episodes: 0, .. } => f.write_str(
                 "ca: no whole episodes were held out, so nothing shows that the bound holds: it is that of a large set, an \
                  extrapolation; log at least 10 episodes, and flag their ends"
