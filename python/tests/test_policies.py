@@ -132,7 +132,7 @@ def test_environments_of_gymnasium(log, arrays):
 def test_the_answer_says_that_a_function_has_no_gradient(model):
     def told(policy):
         result = model.evaluate(policy, horizon=10, methods="ca", beta=1).to_dict()
-        kinds = {candidate["optimiser"] for candidate in result["search"]["candidates"]}
+        kinds = {candidate["optimiser"] for candidate in result["adversary"]["candidates"]}
         return kinds, [text for text in result["warnings"] if "without a gradient" in text]
 
     kinds, warnings = told(brake)

@@ -117,6 +117,9 @@ impl<'a> Prepared<'a> {
         if given.is_some() {
             // A function that fails does so here, before minutes of work.
             policies.iter().try_for_each(|p| actions_digest(&device, data, p).map(drop))?;
+            if task.task.calls_functions() {
+                task.task.logged(data).map_err(|e| logs.name_file(e))?;
+            }
         }
         let checkpoints = match &arguments.out {
             Some(folder) => {
