@@ -20,7 +20,7 @@ pub struct Simulator {
 }
 
 enum Env {
-    BuiltIn(EnvSpec),
+    BuiltIn(Box<EnvSpec>),
     /// One that another program holds.
     Given(Box<dyn Simulation>),
 }
@@ -38,7 +38,7 @@ pub fn simulator(
     }
     let env = match (given, env) {
         (Some(given), _) => Env::Given(given),
-        (None, Some(env)) => Env::BuiltIn(env.parse::<EnvName>()?.spec()?),
+        (None, Some(env)) => Env::BuiltIn(Box::new(env.parse::<EnvName>()?.spec()?)),
         (None, None) => {
             let expected = "no such setting without an environment (--env) to simulate";
             return Err(Error::setting("truth-episodes", episodes, expected));
