@@ -8,11 +8,11 @@
 
 from importlib.metadata import version as _version
 
-from ._api import Model, evaluate, fit, inspect, rank
+from ._api import Model, evaluate, fit, inspect, learn, rank
 from ._data import Transitions
 from ._errors import DataError, DeviceError, Error, PolicyError, SettingError, TaskError
-from ._result import Estimate, Inspection, Ranking, Result
-from ._settings import Settings
+from ._result import Estimate, Inspection, Learned, Ranking, Result
+from ._settings import LearnSettings, Settings
 from ._sweep import sweep
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "Error",
     "Estimate",
     "Inspection",
+    "LearnSettings",
+    "Learned",
     "Model",
     "PolicyError",
     "Ranking",
@@ -32,6 +34,7 @@ __all__ = [
     "evaluate",
     "fit",
     "inspect",
+    "learn",
     "rank",
     "sweep",
 ]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _data, _env, _hambo, _policies
+from . import _called, _data, _env, _hambo, _policies
 from ._errors import PolicyError, SettingError
-from ._progress import Bars, Report, reporter
-from ._result import Inspection, Ranking, Result
-from ._settings import Settings, StrPath, check_names, column_words, flags, integer
+from ._progress import Report, logger, watching
+from ._result import Inspection, Learned, Ranking, Result
+from ._settings import LearnSettings, Settings, StrPath, check_names, column_words, flags, integer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,6 +36,9 @@ class _Asked:
     progress: Report | None
     command: str
     program: str
+    simulation: _env.Simulation | None = None
+    reward: _hambo.Named | None = None
+    termination: _hambo.Named | None = None
 
 
 def evaluate(data: Any, policy: Any, *, horizon: int, **settings: Unpack[Settings]) -> Result:
@@ -50,7 +56,7 @@ def evaluate(data: Any, policy: Any, *, horizon: int, **settings: Unpack[Setting
     `allow_constant`, `stochastic`, `policy_noise`, `normalizer`, `columns`, `subsample`, `truth_episodes`, `curves`,
     `seed`, `device`, `threads`, `out`, `force`, `save_every`, `progress`; `hambo.Settings` says what they are.
     """
-    return Result(_run("evaluate", _hambo.evaluate, data, [policy], horizon, settings))
+    return _logged(Result(_run("evaluate", _hambo.evaluate, data, [policy], horizon, settings)))
 
 
 def rank(data: Any, policies: Sequence[Any], *, horizon: int, **settings: Unpack[Settings]) -> Ranking:
@@ -60,7 +66,28 @@ def rank(data: Any, policies: Sequence[Any], *, horizon: int, **settings: Unpack
     """
     if isinstance(policies, (str, os.PathLike)) or not isinstance(policies, Sequence) or len(policies) == 0:
         raise PolicyError(f"policies = {policies!r}: expected a list of one policy or more")
-    return Ranking(_run("rank", _hambo.rank, data, list(policies), horizon, settings))
+    return _logged(Ranking(_run("rank", _hambo.rank, data, list(policies), horizon, settings)))
+
+
+def learn(data: Any, *, adversary: str, horizon: int | None = None, **settings: Unpack[LearnSettings]) -> Learned:
+    """Learns a policy that is good in the worst case, from logged data alone, and bounds its return, as `hambo learn`.
+
+    `adversary`: who plays against the policy, `ca` or `da1`. `out`, which has to be given: the folder for the policy
+    (policy.safetensors, policy.onnx), its checkpoints and curve, and all that an evaluation writes; the same call goes on
+    where it was stopped. `horizon`: steps of an episode; with a built-in `env` its time limit is the default.
+
+    Settings are those of `hambo.evaluate` that are not about a given policy, `steps`, and `learn_config`.
+    """
+    said = [f"--adversary={adversary}"] if isinstance(adversary, str) else []
+    if not said:
+        raise SettingError(f'adversary = {adversary!r}: expected "ca" or "da1"')
+    out = settings.get("out")
+    if out is None:
+        raise SettingError("out: expected a folder for what is learned")
+    return _logged(Learned(_run("learn", _hambo.learn, data, [], horizon, settings, said), Path(out)))
+
+
+_NOT_OF_A_FIT = ("out", "fitted", "threshold", "truth_episodes")
 
 
 def fit(data: Any, **settings: Unpack[Settings]) -> Model:
@@ -68,7 +95,7 @@ def fit(data: Any, **settings: Unpack[Settings]) -> Model:
 
     Settings are those of `hambo.evaluate`; those of the task (`env`, `task`, `reward`, …) and of the model count here.
     """
-    files = _run("fit", _hambo.fit, data, [], 1, {**settings, "out": None, "fitted": None, "threshold": None})
+    files = _run("fit", _hambo.fit, data, [], 1, {**settings, **dict.fromkeys(_NOT_OF_A_FIT)})
     return Model(data, settings, {Path(name).name: content for name, content in files})
 
 
@@ -125,22 +152,24 @@ def _run(
     native: Callable[[_hambo.Asked], _Found],
     data: Any,
     policies: list[Any],
-    horizon: int,
+    horizon: int | None,
     settings: Mapping[str, Any],
+    more: Sequence[str] = (),
 ) -> _Found:
     check_names(function, settings)
-    progress = reporter(settings.get("progress"))
     seed = integer("seed", settings.get("seed") or 0)
     subsample = settings.get("subsample")
-    with tempfile.TemporaryDirectory(prefix="hambo-") as folder:
-        place = Path(folder)
-        words = [f"--horizon={integer('horizon', horizon)}", *flags(settings, place)]
-        env, spaces = _env.resolve(settings.get("env"), seed)
-        if spaces is not None and settings.get("task") is not None:
+    with ExitStack() as stack:
+        progress = stack.enter_context(watching(settings.get("progress")))
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hambo-")))
+        length = [] if function == "learn" and horizon is None else [f"--horizon={integer('horizon', horizon)}"]
+        words = [*more, *length, *flags(settings, place)]
+        env = stack.enter_context(_env.resolved(settings.get("env"), seed))
+        if env.spaces is not None and settings.get("task") is not None:
             raise SettingError("env and task: an environment that is not built in cannot be combined with a task file")
         if settings.get("save_every") is not None and settings.get("out") is None:
             raise SettingError("save_every: nothing is saved without out")
-        words += [] if env is None else [f"--env={env}"]
+        words += [] if env.name is None else [f"--env={env.name}"]
         columns = column_words(settings.get("columns"))
         prepared = [_policies.prepare(policy, place, i) for i, policy in enumerate(policies)]
         if seed < 0:
@@ -151,18 +180,40 @@ def _run(
         words += [f"--data={path}" for path in (paths or ["(in memory)"])]
         words += [f"--policy={name}" for name, _ in prepared]
         asked = _Asked(
-            words, logs, [handed for _, handed in prepared], spaces, progress, _call(function, horizon, settings), str(_hambo.__file__)
+            words, logs, [handed for _, handed in prepared], env.spaces, progress, _call(function, horizon, settings), str(_hambo.__file__)
         )
-        try:
-            return native(asked)
-        finally:
-            if isinstance(progress, Bars):
-                progress.close()
+        asked.reward = _called.of_task(_called.Reward, settings.get("reward"))
+        asked.termination = _called.of_task(_called.Termination, settings.get("termination"))
+        asked.simulation = _simulation(env, horizon, settings, seed)
+        if asked.simulation is not None:
+            stack.callback(asked.simulation.close)
+        return native(asked)
 
 
-def _call(function: str, horizon: int, settings: Mapping[str, Any]) -> str:
+def _simulation(env: _env.Resolved, horizon: int | None, settings: Mapping[str, Any], seed: int) -> _env.Simulation | None:
+    """Where the true return is measured, if that is asked for and the environment is not built in."""
+    episodes = settings.get("truth_episodes")
+    if episodes is None or env.spaces is None or horizon is None:
+        return None
+    return _env.Simulation(env, horizon, max(1, episodes), seed)
+
+
+_Answer = TypeVar("_Answer", Result, Ranking, Learned)
+
+
+def _logged(answer: _Answer) -> _Answer:
+    """Writes what was found to the log."""
+    logger.info("%s", answer.summary)
+    ranks = answer.to_dict().get("warning_ranks", [])
+    for warning, rank in zip_longest(answer.warnings, ranks):
+        logger.log(logging.INFO if rank == "information" else logging.WARNING, "%s", warning)
+    return answer
+
+
+def _call(function: str, horizon: int | None, settings: Mapping[str, Any]) -> str:
     """The call in words, for the report."""
     plain = {name: value for name, value in settings.items() if name != "progress" and value is not None}
-    words = [f"{name}={value!r}" for name, value in {"horizon": horizon, **plain}.items()]
-    given = "data, policies" if function == "rank" else "data, policy"
+    said = {name: _called.name_of(value) if callable(value) else repr(value) for name, value in plain.items()}
+    words = [f"{name}={value}" for name, value in {"horizon": horizon, **said}.items() if value is not None]
+    given = {"rank": "data, policies", "learn": "data"}.get(function, "data, policy")
     return f"hambo.{function}({', '.join([given, *words])})"

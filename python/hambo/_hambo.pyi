@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from os import PathLike
 from typing import Protocol
 
@@ -17,6 +18,12 @@ class Called(Protocol):
 
 Handed = tuple[str, str, str | None] | tuple[str, Called] | None
 Spaces = tuple[str, Floats, Floats, Floats]
+Named = tuple[str, Callable[[Floats, Floats, Floats], Floats]]
+
+class Simulation(Protocol):
+    width: int
+    def start(self, first: int, count: int, /) -> Floats: ...
+    def step(self, actions: Floats, /) -> tuple[Floats, NDArray[np.float64], Flags]: ...
 
 class Asked(Protocol):
     flags: list[str]
@@ -26,6 +33,10 @@ class Asked(Protocol):
     progress: Report | None
     command: str
     program: str
+    @property
+    def simulation(self) -> Simulation | None: ...
+    reward: Named | None
+    termination: Named | None
 
 class Logs:
     @staticmethod
@@ -42,6 +53,7 @@ class Answer:
 
 def evaluate(asked: Asked) -> Answer: ...
 def rank(asked: Asked) -> Answer: ...
+def learn(asked: Asked) -> Answer: ...
 def fit(asked: Asked) -> list[tuple[PathLike[str], bytes]]: ...
 def inspect(flags: list[str], paths: list[str]) -> str: ...
 def run(words: list[str]) -> int: ...

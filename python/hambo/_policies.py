@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _hambo
+from ._called import Policy as Called
+from ._called import name_of
 from ._errors import PolicyError
 from ._optional import load
 
@@ -35,48 +37,11 @@ def prepare(policy: Any, folder: Path, index: int) -> tuple[str, _hambo.Handed]:
             f"policy: {policy!r} is no policy; expected a path, `builtin:NAME`, an agent of Stable-Baselines3 or d3rlpy, a "
             "torch.nn.Module, or a function from states [rows, state] to actions [rows, action]"
         )
-    return _function(getattr(policy, "__name__", type(policy).__name__), policy)
+    return _function(name_of(policy), policy)
 
 
 def _function(name: str, function: Callable[[Any], Any]) -> tuple[str, _hambo.Handed]:
     return name, (name, Called(name, function))
-
-
-class Called:
-    """A function on batches, whose actions are looked at before they are used."""
-
-    def __init__(self, name: str, function: Callable[[Any], Any]) -> None:
-        self.name, self.function, self.calls = name, function, 0
-
-    def __call__(self, states: Floats, action_dim: int) -> Floats:
-        self.calls += 1
-        known = np.isfinite(states).all(axis=1)
-        rows = len(states)
-        try:
-            found = self.function(states)
-        except Exception as problem:
-            raise self.wrong(rows, f"raised {type(problem).__name__}: {problem}") from problem
-        if hasattr(found, "detach"):  # a tensor
-            found = found.detach().cpu().numpy()
-        try:
-            array = np.asarray(found)
-        except ValueError as problem:
-            raise self.wrong(rows, f"returned no array: {problem}") from problem
-        if array.dtype.kind not in "fiu":
-            raise self.wrong(rows, f"returned {type(found).__name__} of {array.dtype}: expected numbers")
-        if array.shape != (rows, action_dim):
-            raise self.wrong(rows, f"returned actions of shape {list(array.shape)}: expected [{rows}, {action_dim}]")
-        actions: Floats = np.ascontiguousarray(array, dtype=np.float32)
-        # Where a trajectory has left the finite numbers the action does not matter any more.
-        wrong = known & ~np.isfinite(actions).all(axis=1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise self.wrong(rows, f"returned {actions[row].tolist()} for the state {states[row].tolist()} (row {row})")
-        return actions
-
-    def wrong(self, rows: int, what: str) -> PolicyError:
-        """The error, with the number of the call."""
-        return PolicyError(f"policy {self.name} {what}, at call {self.calls}, of {rows} states")
 
 
 def _of_sb3(agent: Any, place: Path) -> tuple[str, _hambo.Handed]:

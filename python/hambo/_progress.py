@@ -1,9 +1,11 @@
-"""Progress of long work."""
+"""Progress of long work: bars, a function of the user's, and the log."""
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ._errors import Error, SettingError
@@ -11,8 +13,11 @@ from ._optional import load
 
 Report = Callable[[str, int, int, str], object]
 
+logger = logging.getLogger("hambo")
+logger.addHandler(logging.NullHandler())  # who wants to see it says so
 
-class Bars:
+
+class _Bars:
     """A bar of tqdm for every stage."""
 
     def __init__(self, tqdm: Any) -> None:
@@ -35,15 +40,41 @@ class Bars:
             self._bar.close()
 
 
-def reporter(progress: bool | Report | None) -> Report | None:
-    """Who is told of progress. By default bars, if tqdm is there and someone looks at standard error."""
+class _Logged:
+    """Writes to the log which stage begins (INFO) and how far it is (DEBUG), and passes reports on."""
+
+    def __init__(self, shown: Report | None) -> None:
+        self._shown, self._stage = shown, ""
+
+    def __call__(self, stage: str, done: int, total: int, note: str) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            logger.info("%s", stage)
+        logger.debug("%s: %d of %d%s", stage, done, total, f", {note}" if note else "")
+        if self._shown is not None:
+            self._shown(stage, done, total, note)
+
+
+@contextmanager
+def watching(progress: bool | Report | None) -> Iterator[Report]:
+    """Who is told of progress while the work goes on."""
+    shown = _shown(progress)
+    try:
+        yield _Logged(shown)
+    finally:
+        if isinstance(shown, _Bars):
+            shown.close()
+
+
+def _shown(progress: bool | Report | None) -> Report | None:
+    """By default bars, if tqdm is there and someone looks at standard error."""
     if progress is False:
         return None
     if progress is None or progress is True:
         if progress is None and not (sys.stderr is not None and sys.stderr.isatty()):
             return None
         try:
-            return Bars(load("tqdm.auto", "progress=True").tqdm)
+            return _Bars(load("tqdm.auto", "progress=True").tqdm)
         except Error:
             if progress is None:
                 return None

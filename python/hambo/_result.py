@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from . import _hambo
@@ -145,6 +146,34 @@ class Result(_Told):
         ax.set_xlabel("return")
         ax.set_title(self.summary, fontsize="medium")
         return ax
+
+
+class Learned(Result):
+    """The answer about a policy that was learned, and how it came about."""
+
+    def __init__(self, native: _hambo.Answer, folder: Path) -> None:
+        super().__init__(native)
+        self._folder = folder
+
+    @property
+    def policy_file(self) -> Path:
+        """The policy, for `hambo.evaluate` on logs that it was not learned from."""
+        return self._folder / "policy.safetensors"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings of the learning."""
+        return dict(self._dict["learned"]["config"])
+
+    @property
+    def curve(self) -> list[dict[str, Any]]:
+        """What was measured in the model at every checkpoint, as in `curve.csv`."""
+        return list(self._dict["learned"]["curve"])
+
+    @property
+    def bounds(self) -> list[dict[str, Any]]:
+        """The checkpoints that were bounded, the one that was taken first."""
+        return list(self._dict["learned"]["bounds"])
 
 
 class Ranking(_Told):

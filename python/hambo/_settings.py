@@ -15,6 +15,8 @@ from ._errors import SettingError
 from ._progress import Report
 
 StrPath = str | os.PathLike[str]
+RewardFunction = Callable[[Any, Any, Any], Any]
+TerminationFunction = Callable[[Any], Any]
 
 
 class Settings(TypedDict, total=False):
@@ -24,10 +26,10 @@ class Settings(TypedDict, total=False):
     """A built-in environment by its name, a gymnasium id, or a gymnasium environment."""
     task: StrPath | None
     """A task file."""
-    reward: str | None
-    """An expression, or `learned`."""
-    termination: str | None
-    """An expression, `learned` or `none`."""
+    reward: str | RewardFunction | None
+    """An expression, `learned`, or a function of states, actions and next states on batches."""
+    termination: str | TerminationFunction | None
+    """An expression, `learned`, `none`, or a function of next states on batches."""
     angles: Sequence[int] | None
     """Entries of the state that are angles."""
     worst_reward: float | None
@@ -44,6 +46,8 @@ class Settings(TypedDict, total=False):
     """Size of the confidence set: a rule or a number."""
     delta: float
     """Probability with which the bound may fail."""
+    risk: float | None
+    """Bound the mean return of this worst share of episodes (CVaR) in place of the mean."""
     rollouts: int | None
     """Trajectories of an estimate."""
     effort: Literal["quick", "standard", "best"]
@@ -73,7 +77,7 @@ class Settings(TypedDict, total=False):
     subsample: int | str | None
     """Use only so many transitions."""
     truth_episodes: int | None
-    """Measure the true return in so many episodes of a built-in environment."""
+    """Measure the true return in so many episodes of `env`."""
     curves: bool
     """Also bound the return for other horizons, betas and less data."""
     seed: int
@@ -92,9 +96,18 @@ class Settings(TypedDict, total=False):
     """Bars of tqdm, nothing, or a function of stage, done, total and note."""
 
 
+class LearnSettings(Settings, total=False):
+    """What can be said besides data, adversary and folder when a policy is learned."""
+
+    steps: int | None
+    """Gradient steps of policy and adversary."""
+    learn_config: Mapping[str, Any] | StrPath | None
+    """Settings of the learning: a dict, or a JSON file."""
+
+
 def check_names(function: str, settings: Mapping[str, Any]) -> None:
     """A TypeError for a setting that there is not."""
-    known = Settings.__annotations__
+    known = (LearnSettings if function == "learn" else Settings).__annotations__
     for name in settings:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -108,6 +121,8 @@ def flags(settings: Mapping[str, Any], folder: Path) -> list[str]:
     for name, value in settings.items():
         if value is None or name in ("env", "progress", "columns"):
             continue
+        if name in ("reward", "termination") and callable(value):
+            continue  # handed over as it is
         convert = _FLAGS.get(name)
         if convert is not None:
             found += convert(name, value)
@@ -214,6 +229,7 @@ _FLAGS: dict[str, Callable[[str, Any], list[str]]] = {
     "methods": _list,
     "beta": _number_or_text,
     "delta": _number,
+    "risk": _number,
     "rollouts": _integer,
     "effort": _text,
     "model": _text,
@@ -230,4 +246,5 @@ _FLAGS: dict[str, Callable[[str, Any], list[str]]] = {
     "threads": _integer,
     "save_every": _number,
     "force": _switch,
+    "steps": _integer,
 }

@@ -18,7 +18,7 @@ from . import _hambo
 from ._api import _Asked
 from ._errors import Error, SettingError
 from ._optional import load
-from ._progress import Bars, Report, reporter
+from ._progress import Report, watching
 from ._settings import StrPath
 
 _COMMAND = [sys.executable, "-c", "from hambo._command import main; main()", "sweep"]
@@ -70,7 +70,8 @@ def sweep(
         place = Path(out)
         place.mkdir(parents=True, exist_ok=True)
         open_jobs = [job for job in jobs if not job.ended or (retry_failed and job.forget(place))]
-        _on_ray(open_jobs, place, machine, options, reporter(progress))
+        with watching(progress) as told:
+            _on_ray(open_jobs, place, machine, options, told)
     else:
         raise SettingError(f'engine = {engine!r}: expected "local" or "ray"')
     _run([*words, "--collect"], codes=(0, 1))
@@ -189,7 +190,7 @@ def _answer(flags: list[str], model: _Model | None) -> dict[str, Any]:
     return told
 
 
-def _on_ray(jobs: list[_Job], out: Path, machine: list[str], options: dict[str, Any], progress: Report | None) -> None:
+def _on_ray(jobs: list[_Job], out: Path, machine: list[str], options: dict[str, Any], progress: Report) -> None:
     """One task for each model, whose policies follow once it is in the object store; results are written as they come."""
     ray = load("ray", 'engine="ray"')
     if not ray.is_initialized():
@@ -219,10 +220,7 @@ def _on_ray(jobs: list[_Job], out: Path, machine: list[str], options: dict[str, 
             job = pending.pop(ready)
             job.keep(out, ray.get(ready))
             done += 1
-            if progress is not None:
-                progress("sweep", done, len(jobs), job.what)
+            progress("sweep", done, len(jobs), job.what)
     finally:
         for task in pending:
             ray.cancel(task)
-        if isinstance(progress, Bars):
-            progress.close()

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("HAMBO", ROOT / "target/release/hambo"))
 
 MODEL = {"hidden": [16], "steps": 200, "folds": 2, "particles": 3}
-SEARCH = {"restarts": 1, "iterations": 5, "batch": 16, "evaluation": 50}
+SAC = {"learning": {"rounds": 2, "episodes": 20, "updates": 20, "batch": 16, "hidden": [8]}}
+SEARCH = {"restarts": 1, "iterations": 5, "batch": 16, "evaluation": 50, "sac": SAC}
 # Quick, and far from any answer that one would believe.
 TINY = {"rollouts": 100, "model_config": MODEL, "search_config": SEARCH, "device": "cpu"}
 SWING_UP = "builtin:swing-up"

@@ -117,3 +117,28 @@ def test_work_that_was_stopped_goes_on(log, pendulum, tmp_path):
     resumed = hambo.evaluate(log, SWING_UP, out=tmp_path, save_every=0, **settings)
     assert resumed.to_dict()["estimates"] == whole.to_dict()["estimates"]
     assert not (tmp_path / "unfinished").exists()
+
+
+def test_the_log_says_what_goes_on(log, pendulum, caplog):
+    with caplog.at_level("DEBUG", logger="hambo"):
+        result = hambo.evaluate(log, SWING_UP, **pendulum)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    stages = [text for level, text in told if level == "INFO"]
+    assert any(stage.startswith("training") for stage in stages) and any(stage.startswith("rollouts") for stage in stages)
+    assert result.summary in stages and len(stages) > 4
+    assert all(record.name == "hambo" for record in caplog.records)
+    ranked = list(zip(result.warnings, result.to_dict()["warning_ranks"], strict=True))
+    assert [text for level, text in told if level == "WARNING"] == [text for text, rank in ranked if rank != "information"]
+    assert any(level == "DEBUG" and " of " in text for level, text in told)
+
+
+def test_every_stage_is_told(log, pendulum):
+    """However fast it goes by."""
+    stages = []
+
+    def report(stage, *_):
+        stages.append(stage)
+
+    hambo.evaluate(log, SWING_UP, progress=report, **pendulum)
+    for expected in ("training", "adversary", "rollouts"):
+        assert any(stage.startswith(expected) for stage in stages), stages

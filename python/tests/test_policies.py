@@ -127,3 +127,20 @@ def test_environments_of_gymnasium(log, arrays):
     assert again["lower_bound"] == told["lower_bound"]
     truth = hambo.evaluate(log, SWING_UP, env="pendulum", truth_episodes=10, **settings).to_dict()["truth"]
     assert truth["episodes"] == 10
+
+
+def test_the_answer_says_that_a_function_has_no_gradient(model):
+    def told(policy):
+        result = model.evaluate(policy, horizon=10, methods="ca", beta=1).to_dict()
+        kinds = {candidate["optimiser"] for candidate in result["adversary"]["candidates"]}
+        return kinds, [text for text in result["warnings"] if "without a gradient" in text]
+
+    kinds, warnings = told(brake)
+    assert kinds == {"pathwise"} and len(warnings) == 1 and "the policy brake" in warnings[0] and "differences" in warnings[0]
+
+    def switch(states):
+        return np.where(states[:, 2:3] > 0, -1.0, 1.0)
+
+    kinds, warnings = told(switch)
+    assert kinds == {"pathwise", "sac"} and len(warnings) == 1 and "the policy switch" in warnings[0] and "SAC" in warnings[0]
+    assert told(SWING_UP) == ({"pathwise"}, [])

@@ -3,10 +3,12 @@
 
 use crate::args::{Arguments, Command};
 use crate::commands;
+pub use crate::commands::Learned;
 pub use crate::found::{Found, Told};
 pub use crate::given::{Environment, Inputs, Subject};
 use hambo::data::{ColumnNames, ReadOptions};
 use hambo::{Answer, Error, Ranking};
+pub use hambo_envs::{Simulation, Stepped};
 use std::path::PathBuf;
 
 /// Evaluates one policy, as `hambo evaluate` with these flags.
@@ -33,6 +35,14 @@ pub fn fit(flags: &[String], inputs: Inputs) -> Result<Vec<(PathBuf, Vec<u8>)>, 
             arguments.policy.clear();
             Ok(commands::fit(&arguments, Some(inputs))?)
         }
+        _ => Err(wrong_command()),
+    }
+}
+
+/// Learns a policy and bounds it, as `hambo learn` with these flags.
+pub fn learn(flags: &[String], inputs: Inputs) -> Result<Found<Learned>, Failure> {
+    match parse("learn", flags)? {
+        Command::Learn(mut arguments) => Ok(commands::learn(&mut arguments, Some(inputs))?),
         _ => Err(wrong_command()),
     }
 }

@@ -3,7 +3,8 @@
 use hambo::Policy;
 use hambo::data::Logs;
 use hambo::run::Observer;
-use hambo::task::Initial;
+use hambo::task::{Initial, TaskFunctions};
+use hambo_envs::Simulation;
 use std::path::PathBuf;
 
 /// What is given in memory, in place of what the flags name.
@@ -14,6 +15,10 @@ pub struct Inputs {
     pub policies: Vec<Subject>,
     /// Bounds of the actions and initial states, where an environment is given that is not built in.
     pub environment: Option<Environment>,
+    /// The same environment, to measure true returns in.
+    pub simulation: Option<Box<dyn Simulation>>,
+    /// Reward and termination, in place of expressions.
+    pub functions: TaskFunctions,
     /// Who watches.
     pub observer: Box<dyn Observer + Send>,
     /// How the run is repeated, in words for the report.

@@ -3,10 +3,11 @@
 use crate::data::Logs;
 use crate::errors::{Files, guarded};
 use crate::policy::Handed;
+use crate::task::{Environments, Named};
 use crate::watch::{Shared, Watch, watched};
 use hambo::Device;
-use hambo::task::Initial;
-use hambo_cli::embedded::{self, Environment, Found, Inputs, Subject, Told};
+use hambo::task::{Initial, TaskFunctions};
+use hambo_cli::embedded::{self, Environment, Found, Inputs, Learned, Simulation, Subject, Told};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -19,6 +20,7 @@ pub struct Answer(Kind);
 enum Kind {
     One(Box<Found<hambo::Answer>>),
     Several(Box<Found<hambo::Ranking>>),
+    Learned(Box<Found<Learned>>),
 }
 
 impl Answer {
@@ -26,6 +28,7 @@ impl Answer {
         match &self.0 {
             Kind::One(found) => &**found,
             Kind::Several(found) => &**found,
+            Kind::Learned(found) => &**found,
         }
     }
 }
@@ -96,6 +99,9 @@ pub struct Asked<'py> {
     logs: Option<Bound<'py, Logs>>,
     policies: Vec<Option<Handed<'py>>>,
     environment: Option<Spaces<'py>>,
+    simulation: Option<Bound<'py, PyAny>>,
+    reward: Option<Named<'py>>,
+    termination: Option<Named<'py>>,
     progress: Option<Bound<'py, PyAny>>,
     command: String,
     program: PathBuf,
@@ -131,10 +137,19 @@ impl<'py> Asked<'py> {
         let policies = self.policies.into_iter().map(|handed| {
             handed.map_or(Ok(Subject::Named), |handed| handed.subject(&shared, &files))
         });
+        let simulation = self.simulation.map(|envs| {
+            Environments::new(&envs, &shared).map(|envs| Box::new(envs) as Box<dyn Simulation>)
+        });
+        let function = |named: Option<Named<'_>>| named.map(|named| named.function(&shared));
         let inputs = Inputs {
             logs: self.logs.map(|logs| logs.get().take()).transpose()?,
             policies: policies.collect::<PyResult<_>>()?,
             environment,
+            simulation: simulation.transpose()?,
+            functions: TaskFunctions {
+                reward: function(self.reward),
+                termination: function(self.termination),
+            },
             observer: Box::new(Watch::new(&shared, gpu)),
             command: self.command,
             program: self.program,
@@ -154,6 +169,12 @@ pub fn evaluate(py: Python<'_>, asked: Asked<'_>) -> PyResult<Answer> {
 #[pyfunction]
 pub fn rank(py: Python<'_>, asked: Asked<'_>) -> PyResult<Answer> {
     guarded(|| Ok(Answer(Kind::Several(Box::new(asked.run(py, embedded::rank)?)))))
+}
+
+/// Learns a policy, and bounds it.
+#[pyfunction]
+pub fn learn(py: Python<'_>, asked: Asked<'_>) -> PyResult<Answer> {
+    guarded(|| Ok(Answer(Kind::Learned(Box::new(asked.run(py, embedded::learn)?)))))
 }
 
 /// Learns a model; returns its files by their names.

@@ -7,6 +7,7 @@ mod answer;
 mod data;
 mod errors;
 mod policy;
+mod task;
 mod watch;
 
 use pyo3::prelude::*;
@@ -15,7 +16,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _hambo {
     #[pymodule_export]
-    use super::answer::{Answer, evaluate, fit, inspect, rank};
+    use super::answer::{Answer, evaluate, fit, inspect, learn, rank};
     #[pymodule_export]
     use super::data::Logs;
     #[pymodule_export]

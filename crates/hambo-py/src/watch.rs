@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(800);
 #[derive(Clone, Default)]
 pub struct Shared {
     stop: Arc<AtomicBool>,
-    latest: Arc<Mutex<Option<Progress>>>,
+    /// The latest report of every stage that was not told yet.
+    latest: Arc<Mutex<Vec<Progress>>>,
     problem: Arc<Mutex<Option<PyErr>>>,
 }
 
@@ -61,9 +62,13 @@ impl Watch {
 
 impl Observer for Watch {
     fn report(&self, stage: &str, done: usize, total: usize, note: &str) {
-        if let Ok(mut latest) = self.shared.latest.try_lock() {
-            *latest = Some((stage.to_owned(), done, total, note.to_owned()));
+        let report = (stage.to_owned(), done, total, note.to_owned());
+        let mut latest = self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        match latest.last_mut() {
+            Some(last) if last.0 == stage => *last = report,
+            _ => latest.push(report),
         }
+        drop(latest);
         let recording = self.gpu && done < total && stage.starts_with("rollouts");
         if !recording {
             self.shared.check();
@@ -121,11 +126,12 @@ pub fn watched<T: Send + 'static>(
     }
 }
 
-/// Shows the latest progress, once.
+/// Shows the latest progress of every stage, once.
 fn tell(shared: &Shared, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match (latest, progress) {
-        (Some(latest), Some(progress)) => progress.call1(latest).map(drop),
-        _ => Ok(()),
-    }
+    let latest = {
+        let mut latest = shared.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *latest)
+    };
+    let Some(progress) = progress else { return Ok(()) };
+    latest.into_iter().try_for_each(|report| progress.call1(report).map(drop))
 }

@@ -4,10 +4,11 @@ use super::Outcome;
 use super::prepare::Prepared;
 use crate::args::{Evaluate, Learn};
 use crate::found::{Found, Told};
+use crate::given::Inputs;
 use crate::output::{keep, number, show, table};
 use hambo::confidence::Evidence;
 use hambo::evaluate::Ranked;
-use hambo::learn::{Checkpoint, CurvePoint, LearnConfig, candidates, check, csv, learn};
+use hambo::learn::{Checkpoint, CurvePoint, LearnConfig, candidates, check, csv};
 use hambo::report::{Verdict, html, markdown};
 use hambo::{Answer, Error, Policy, Result};
 use hambo_engine::files::{make_folder, write_together};
@@ -22,17 +23,22 @@ use std::time::Instant;
 const CHECKPOINTS: &str = "checkpoints";
 
 pub fn run(mut arguments: Box<Learn>) -> Outcome {
-    refuse(&arguments.evaluate)?;
-    arguments.evaluate.method.get_or_insert_with(|| "ca,ds".to_owned());
-    if arguments.evaluate.horizon == 0 {
-        arguments.evaluate.horizon = time_limit(&arguments.evaluate)?;
-    }
-    let Found { answer, .. } = learned(&arguments)?;
+    let Found { answer, .. } = learn(&mut arguments, None)?;
     show(&answer, &arguments.evaluate)?;
     Ok(match answer.answer.verdict.is_some_and(|verdict| !verdict.passes()) {
         true => ExitCode::from(1),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Learns a policy and bounds it, and writes the folder of `--out`.
+pub fn learn(arguments: &mut Learn, given: Option<Inputs>) -> Result<Found<Learned>> {
+    refuse(&arguments.evaluate)?;
+    arguments.evaluate.method.get_or_insert_with(|| "ca,ds".to_owned());
+    if arguments.evaluate.horizon == 0 {
+        arguments.evaluate.horizon = time_limit(&arguments.evaluate)?;
+    }
+    learned(arguments, given)
 }
 
 /// Flags of an evaluation that mean nothing here.
@@ -73,7 +79,7 @@ pub fn check_learning(arguments: &Learn) -> Result<()> {
 }
 
 /// Learns, bounds, chooses, and writes the folder of `--out`.
-fn learned(arguments: &Learn) -> Result<Found<Learned>> {
+fn learned(arguments: &Learn, given: Option<Inputs>) -> Result<Found<Learned>> {
     let start = Instant::now();
     let asked = [
         ("learn.adversary", hambo::learn::Against::from(arguments.opponent).name().to_owned()),
@@ -81,14 +87,14 @@ fn learned(arguments: &Learn) -> Result<Found<Learned>> {
         ("learn.config", learn_settings(arguments)?.to_string()),
     ];
     learn_config(arguments, LearnConfig::default())?; // what is wrong with it is said before minutes of work
-    let (mut prepared, inputs) = Prepared::for_work(&arguments.evaluate, true, None, &asked)?;
+    let (mut prepared, inputs) = Prepared::for_work(&arguments.evaluate, true, given, &asked)?;
     prepared.config.learned_from_logs = true;
     check(&inputs.1.task, &inputs.0.transitions).map_err(|e| inputs.0.name_file(e))?;
     let evaluator = prepared.evaluator(inputs)?;
     let config = learn_config(arguments, LearnConfig::for_device(evaluator.device()))?;
     let out = arguments.evaluate.out.as_deref().unwrap_or(Path::new("."));
     let write = &mut |checkpoints: &[Checkpoint]| write_checkpoints(out, checkpoints);
-    let checkpoints = learn(&evaluator.problem(), &config, evaluator.run(), write)?;
+    let checkpoints = hambo::learn::learn(&evaluator.problem(), &config, evaluator.run(), write)?;
 
     let chosen = candidates(&checkpoints, config.candidates);
     let policies: Vec<Policy> = chosen.iter().map(|&i| checkpoints[i].policy.clone()).collect();
@@ -158,7 +164,7 @@ fn best(bounded: Vec<Ranked>) -> Result<Ranked> {
 
 /// The answer for the policy that was learned, and how it came about.
 #[derive(Serialize)]
-struct Learned {
+pub struct Learned {
     #[serde(flatten)]
     answer: Answer,
     learned: Summary,

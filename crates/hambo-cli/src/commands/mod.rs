@@ -20,7 +20,7 @@ mod validate;
 
 pub use evaluate::{evaluate, fit};
 pub use inspect::inspect;
-pub use learn::check_learning;
+pub use learn::{Learned, check_learning, learn};
 pub use prepare::{Prepared, check_evaluation, evaluation_config};
 pub use rank::rank;
 pub use resume::{UNFINISHED, program};

@@ -66,13 +66,17 @@ impl<'a> Prepared<'a> {
             spec.actions = env.actions.map(Some);
             spec.initial = Some(env.initial);
         }
+        if let Some(given) = &mut given {
+            spec.functions = std::mem::take(&mut given.functions);
+        }
         if spec.constraints.iter().any(|c| c.threshold.is_some()) {
             config.check_threshold_method()?;
         }
         let env = spec.env.as_deref().map(|name| name.parse::<EnvName>()?.task()).transpose()?;
         let subjects = given.as_mut().map(|given| std::mem::take(&mut given.policies));
         let policies = subjects_of(arguments, subjects.unwrap_or_default())?;
-        let simulator = simulator(arguments.truth_episodes, spec.env.as_deref())?;
+        let simulation = given.as_mut().and_then(|given| given.simulation.take());
+        let simulator = simulator(arguments.truth_episodes, spec.env.as_deref(), simulation)?;
         for policy in policies.iter().filter_map(|p| p.as_ref().ok()) {
             env.as_ref().map_or(Ok(()), |env| policy.check_task(env))?;
         }
@@ -87,7 +91,8 @@ impl<'a> Prepared<'a> {
             config.announce(&device);
         }
         // A reward that speaks of the logged one needs it, which the task says once the log is there.
-        let without_rewards = spec.reward.is_some() || env.is_some();
+        let said = spec.reward.is_some() || spec.functions.reward.is_some();
+        let without_rewards = said || env.is_some();
         let options =
             ReadOptions { without_rewards, ..read_options(&arguments.data, arguments.seed)? };
         // Before anything is read that another process may be writing.
@@ -112,6 +117,9 @@ impl<'a> Prepared<'a> {
         if given.is_some() {
             // A function that fails does so here, before minutes of work.
             policies.iter().try_for_each(|p| actions_digest(&device, data, p).map(drop))?;
+            if task.task.calls_functions() {
+                task.task.logged(data).map_err(|e| logs.name_file(e))?;
+            }
         }
         let checkpoints = match &arguments.out {
             Some(folder) => {

@@ -93,9 +93,20 @@ pub(super) fn identity(
         ("seed", config.seed.to_string()),
         ("search", json!(config.search).to_string()),
         ("model", model),
+        ("task.functions", functions_digest(asked, data)?),
     ];
     let values = values.map(|(name, value)| (name.to_owned(), value));
     Ok(program(device, file).into_iter().chain(values).collect())
+}
+
+/// What functions of the task say of the log: their names alone do not tell them apart.
+fn functions_digest(asked: &ResolvedTask, data: &Transitions) -> Result<String> {
+    if !asked.task.calls_functions() {
+        return Ok(String::new());
+    }
+    let (rewards, ends) = asked.task.logged(data)?;
+    let rewards = rewards.iter().flat_map(|r| r.to_le_bytes());
+    Ok(sha256_of(&rewards.chain(ends.into_iter().map(u8::from)).collect::<Vec<u8>>()))
 }
 
 /// Settings of the model, with what the task asks of it.

@@ -8,29 +8,43 @@ use hambo::policy::Policy;
 use hambo::run::Observer;
 use hambo::{Error, Result};
 use hambo_engine::rng::Stream;
-use hambo_envs::{EnvName, EnvSpec, Episodes, simulate};
+use hambo_envs::{EnvName, EnvSpec, Episodes, Simulation, simulate, simulate_outside};
 
 /// Simulated episodes at the most.
 const MOST_EPISODES: usize = 100_000_000;
 
 /// The environment in which the true return is to be measured.
 pub struct Simulator {
-    env: EnvSpec,
+    env: Env,
     episodes: usize,
 }
 
+enum Env {
+    BuiltIn(Box<EnvSpec>),
+    /// One that another program holds.
+    Given(Box<dyn Simulation>),
+}
+
 /// An error if the truth is asked for and there is no simulator.
-pub fn simulator(episodes: Option<usize>, env: Option<&str>) -> Result<Option<Simulator>> {
+pub fn simulator(
+    episodes: Option<usize>,
+    env: Option<&str>,
+    given: Option<Box<dyn Simulation>>,
+) -> Result<Option<Simulator>> {
     let Some(episodes) = episodes else { return Ok(None) };
     if !(2..=MOST_EPISODES).contains(&episodes) {
         let expected = format!("2 to {MOST_EPISODES}");
         return Err(Error::setting("truth-episodes", episodes, expected));
     }
-    let Some(env) = env else {
-        let expected = "no such setting without an environment (--env) to simulate";
-        return Err(Error::setting("truth-episodes", episodes, expected));
+    let env = match (given, env) {
+        (Some(given), _) => Env::Given(given),
+        (None, Some(env)) => Env::BuiltIn(Box::new(env.parse::<EnvName>()?.spec()?)),
+        (None, None) => {
+            let expected = "no such setting without an environment (--env) to simulate";
+            return Err(Error::setting("truth-episodes", episodes, expected));
+        }
     };
-    Ok(Some(Simulator { env: env.parse::<EnvName>()?.spec()?, episodes }))
+    Ok(Some(Simulator { env, episodes }))
 }
 
 impl Simulator {
@@ -49,7 +63,12 @@ impl Simulator {
             discount: question.discount,
             stream: Stream::new(question.seed).child("simulation"),
         };
-        let found = simulate(&device, &self.env, policy, &episodes, progress)?;
+        let found = match &self.env {
+            Env::BuiltIn(env) => simulate(&device, env, policy, &episodes, progress)?,
+            Env::Given(env) => {
+                simulate_outside(&device, env.as_ref(), policy, &episodes, progress)?
+            }
+        };
         Ok(found.truth(question.risk))
     }
 }

@@ -11,6 +11,7 @@ use crate::args::Machine;
 use crate::commands::{UNFINISHED, device, evaluate, program};
 use crate::given::Inputs;
 use hambo::run::Observer;
+use hambo::task::TaskFunctions;
 use hambo::{Answer, Error, Result};
 use hambo_engine::files::sha256;
 use std::collections::BTreeMap;
@@ -170,6 +171,8 @@ impl<'a> Worker<'a> {
             logs: None,
             policies: Vec::new(),
             environment: None,
+            simulation: None,
+            functions: TaskFunctions::default(),
             observer: Box::new(Note(lease.doing.clone())),
             command: format!("hambo evaluate {flags}"),
             program: std::env::current_exe().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Kernels that treat every row or number alike: minibatches, noise, Gaussian heads, limits, expressions.
 
 use crate::backend::{Buffer, Counter, Device, Number, check};
-use crate::expression::Program;
+use crate::expression::{Program, Scratch};
 use crate::rng::{Stream, uniform_indices_of_lists};
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +231,9 @@ impl Device {
         next: &Buffer,
         out: &mut Buffer,
     ) {
+        if program.is_function() {
+            return self.call(program, [states, actions, next], out);
+        }
         match self {
             Device::Cpu(cpu) => {
                 cpu.pool.evaluate(program, states.cpu(), actions.cpu(), next.cpu(), out.cpu_mut())
@@ -239,5 +242,15 @@ impl Device {
                 gpu.cuda.evaluate(program, states.gpu(), actions.gpu(), next.gpu(), out.gpu())
             }
         }
+    }
+
+    /// The same for a function, which is called once with all rows.
+    fn call(&self, program: &Program, inputs: [&Buffer; 3], out: &mut Buffer) {
+        let [states, actions, next] = inputs.map(|input| self.download_or_nan(input));
+        let mut values = vec![f32::NAN; out.len()];
+        let scratch = &mut Scratch::default();
+        let done = program.evaluate(values.len(), &states, &actions, &next, &mut values, scratch);
+        assert!(done.is_ok(), "sizes of a function: {done:?}");
+        self.copy(&self.adopt(values), out);
     }
 }

@@ -71,12 +71,18 @@ impl Device {
     pub fn rollout_step(&self, rollout_step: RolloutStep<'_>) {
         match self {
             Device::Cpu(_) => rollout_step.in_turn(self),
+            Device::Cuda(_) if rollout_step.calls_a_function() => rollout_step.in_turn(self),
             Device::Cuda(gpu) => gpu.cuda.rollout_step(&rollout_step),
         }
     }
 }
 
 impl RolloutStep<'_> {
+    /// Whether reward or termination is a function on the host.
+    fn calls_a_function(&self) -> bool {
+        self.reward.is_function() || self.termination.is_some_and(Program::is_function)
+    }
+
     /// The same, one thing after the other.
     pub fn in_turn(self, device: &Device) {
         if !matches!(self.kind, StepKind::Mean) {

@@ -31,6 +31,7 @@
 //! ```
 
 mod functions;
+mod host;
 mod instruction;
 mod kernels;
 mod parse;
@@ -40,6 +41,7 @@ mod tape;
 mod tests;
 
 use crate::{Error, Result};
+pub use host::{Function, RowFn};
 pub use instruction::{Binary, Input, Instruction, Unary};
 
 /// Rows that go through the tape together: enough to fill vector registers, few enough that the values of
@@ -77,6 +79,8 @@ pub struct Program {
     outputs: Vec<usize>,
     /// Per instruction: whether a derivative can flow from it to an input.
     active: Vec<bool>,
+    /// What is called in place of the tape.
+    host: Option<host::OnHost>,
 }
 
 /// Working memory of [`Program::evaluate`] and [`Program::gradient`]. It grows to what the largest program
@@ -110,7 +114,7 @@ impl Program {
         // What was paid so far stands behind the entries of the state, and `r` is its change.
         let paid = |i: &Instruction| matches!(i, Instruction::Input(Input::NextState, index) if *index == state_dim);
         let state_dim = state_dim + usize::from(instructions.iter().any(paid));
-        Ok(Program { texts, state_dim, action_dim, instructions, outputs, active })
+        Ok(Program { texts, state_dim, action_dim, instructions, outputs, active, host: None })
     }
 
     /// Whether `r` matters, for states of `state_dim` entries.
@@ -156,17 +160,16 @@ impl Program {
     /// Whether any of them matters besides `r`, for states of `state_dim` entries.
     pub fn uses_entries_of_next_state(&self, state_dim: usize) -> bool {
         let of_next = |i: &Instruction| matches!(i, Instruction::Input(Input::NextState, index) if *index < state_dim);
-        self.instructions.iter().any(of_next)
+        self.is_function() || self.instructions.iter().any(of_next)
     }
 
     fn uses(&self, wanted: Input) -> bool {
-        self.instructions
-            .iter()
-            .any(|i| matches!(i, Instruction::Input(input, _) if *input == wanted))
+        let reads = |i: &Instruction| matches!(i, Instruction::Input(input, _) if *input == wanted);
+        self.is_function() || self.instructions.iter().any(reads)
     }
 
     /// False if the gradient is zero everywhere, because all that the outputs take from the inputs goes
-    /// through comparisons, `floor` or `sign`.
+    /// through comparisons, `floor` or `sign`, or through a function.
     pub fn has_gradient(&self) -> bool {
         self.outputs.iter().any(|&output| self.active[output])
     }
@@ -187,6 +190,10 @@ impl Program {
     ) -> Result<()> {
         self.check_inputs(rows, [s, a, n])?;
         check_length("the output", out.len(), rows, self.outputs.len())?;
+        if let Some(host) = &self.host {
+            host.evaluate(self.state_dim, [s, a, n], out);
+            return Ok(());
+        }
         self.prepare(rows, &mut scratch.values);
         for start in (0..rows).step_by(BLOCK) {
             let count = BLOCK.min(rows - start);

@@ -41,6 +41,8 @@ enum Rows {
     OnDevice([Buffer; 2]),
     /// All rows on the host, and on the device the minibatches of the steps from `first` on.
     OnHost { all: [Vec<f32>; 2], sent: [Buffer; 2], first: u32 },
+    /// The minibatches alone: who asks makes them.
+    Made { sent: [Buffer; 2], first: u32 },
 }
 
 impl Minibatches {
@@ -73,15 +75,44 @@ impl Minibatches {
         }
     }
 
-    /// Makes ready what the steps `first`, `first` + 1, … will draw.
-    pub fn prepare(&mut self, device: &Device, stream: Stream, first: u32, steps: u32) {
-        let Rows::OnHost { all, sent, first: start } = &mut self.all else { return };
+    /// Of lists of so many rows that are kept nowhere, but made as they are needed: [`Minibatches::prepare_made`].
+    pub fn made(device: &Device, rows: usize, widths: [usize; 2], sizes: BatchSizes) -> Self {
+        let all = Rows::Made { sent: [device.zeros(0), device.zeros(0)], first: 0 };
+        Minibatches { rows, all, ..Self::kept(device, [vec![], vec![]], widths, sizes, false) }
+    }
+
+    /// Makes ready what the steps `first`, `first` + 1, … will draw of rows that `make` makes, by their numbers.
+    pub fn prepare_made(
+        &mut self,
+        device: &Device,
+        stream: Stream,
+        (first, steps): (u32, u32),
+        make: impl Fn(&[u32]) -> [Vec<f32>; 2],
+    ) {
+        let indices = self.indices_of(stream, first, steps);
+        if let Rows::Made { sent, first: start } = &mut self.all {
+            (*sent, *start) = (make(&indices).map(|rows| device.adopt(rows)), first);
+        }
+    }
+
+    /// The rows that steps will draw.
+    fn indices_of(&self, stream: Stream, first: u32, steps: u32) -> Vec<u32> {
         let batch = self.indices.len();
         let mut indices = vec![0; batch * steps as usize];
         let lists = (self.sizes.lists as u32, self.sizes.rows as u32);
         for (step, indices) in (first..).zip(indices.chunks_exact_mut(batch)) {
             uniform_indices_of_lists(stream.key(), step, self.rows as u32, lists, indices);
         }
+        indices
+    }
+
+    /// Makes ready what the steps `first`, `first` + 1, … will draw.
+    pub fn prepare(&mut self, device: &Device, stream: Stream, first: u32, steps: u32) {
+        if !matches!(self.all, Rows::OnHost { .. }) {
+            return;
+        }
+        let indices = self.indices_of(stream, first, steps);
+        let Rows::OnHost { all, sent, first: start } = &mut self.all else { return };
         for ((sent, all), width) in sent.iter_mut().zip(all).zip(self.widths) {
             let row = |&index: &u32| &all[index as usize * width..][..width];
             *sent = device.adopt(indices.iter().flat_map(row).copied().collect());
@@ -100,7 +131,7 @@ impl Minibatches {
                     device.gather(all, width, &self.indices, now);
                 }
             }
-            Rows::OnHost { sent, first, .. } => {
+            Rows::OnHost { sent, first, .. } | Rows::Made { sent, first } => {
                 for (sent, now) in sent.iter().zip(&mut self.now) {
                     device.load_since(sent, step, *first, now);
                 }
@@ -122,15 +153,26 @@ mod tests {
         let sizes = BatchSizes { lists: 2, batches: 4, rows: 7 };
         let [mut there, mut here] = [true, false]
             .map(|there| Minibatches::kept(&device, all.clone(), [3, 1], sizes, there));
+        let mut made = Minibatches::made(&device, 10, [3, 1], sizes);
+        let make = |indices: &[u32]| {
+            let rows = |of: usize, width: usize| {
+                let row = |&index: &u32| &all[of][index as usize * width..][..width];
+                indices.iter().flat_map(row).copied().collect::<Vec<f32>>()
+            };
+            [rows(0, 3), rows(1, 1)]
+        };
         let mut step = device.counter();
         let mut seen = Vec::new();
         for (first, steps) in [(0, 4), (4, 4), (8, 1)] {
             here.prepare(&device, stream, first, steps);
+            made.prepare_made(&device, stream, (first, steps), make);
             for _ in 0..steps {
                 there.draw(&device, stream, &step);
                 here.draw(&device, stream, &step);
-                for (a, b) in there.now.iter().zip(&here.now) {
+                made.draw(&device, stream, &step);
+                for ((a, b), c) in there.now.iter().zip(&here.now).zip(&made.now) {
                     assert_eq!(device.download(a).unwrap(), device.download(b).unwrap());
+                    assert_eq!(device.download(a).unwrap(), device.download(c).unwrap());
                 }
                 let now = device.download(&here.now[0]).unwrap();
                 for (batch, rows) in now.chunks_exact(7 * 3).enumerate() {

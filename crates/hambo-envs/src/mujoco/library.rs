@@ -186,6 +186,7 @@ pub(super) struct Model {
 
 // SAFETY: MuJoCo only reads a model while it simulates.
 unsafe impl Send for Model {}
+// SAFETY: as above.
 unsafe impl Sync for Model {}
 
 impl Model {

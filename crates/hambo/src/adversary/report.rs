@@ -111,6 +111,11 @@ impl SearchReport {
         values.fold(f64::INFINITY, f64::min)
     }
 
+    /// Whether SAC was asked, alone or for a second opinion.
+    pub(crate) fn by_sac(&self) -> bool {
+        self.count_of(FoundBy::Sac) > 0
+    }
+
     /// Whether SAC alone was asked.
     pub(crate) fn by_sac_alone(&self) -> bool {
         self.count_of(FoundBy::Sac) > 0 && self.count_of(FoundBy::Pathwise) == 0

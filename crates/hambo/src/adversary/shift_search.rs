@@ -28,7 +28,8 @@ pub(crate) fn search_shifts(
     work: (&Run<'_>, &str),
 ) -> Result<(ShiftAdversary, SearchReport)> {
     let end = soft_termination(world, data)?;
-    let config = &SearchConfig { optimizers: optimizers(world, config, &end), ..config.clone() };
+    let optimizers = optimizers(world, config, &end, data);
+    let config = &SearchConfig { optimizers, ..config.clone() };
     let search = Search::new(world, config, data, stream, work)?;
     let World { device, model, .. } = *world;
     let initialization = stream.child("pathwise");
@@ -114,11 +115,18 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// What is asked, as far as there is a gradient: where there is none a descent stays where it is, and would seem to have
-/// converged. Where only the ends of episodes have one, it vanishes far from them: then SAC gives a second opinion.
-fn optimizers(world: &World<'_>, config: &SearchConfig, end: &Option<Program>) -> Optimizers {
+/// converged. Where only the ends of episodes have one, it vanishes far from them: then SAC gives a second opinion, as it
+/// does where the policy acts in jumps.
+fn optimizers(
+    world: &World<'_>,
+    config: &SearchConfig,
+    end: &Option<Program>,
+    data: &Transitions,
+) -> Optimizers {
+    let in_part = || world.lacks_gradient(None) || world.setting.policy.jumps(data.states());
     match config.optimizers {
         _ if world.lacks_gradient(end.as_ref()) => Optimizers::Sac,
-        Optimizers::Pathwise if world.lacks_gradient(None) => Optimizers::Portfolio,
+        Optimizers::Pathwise if in_part() => Optimizers::Portfolio,
         asked => asked,
     }
 }

@@ -2,9 +2,10 @@
 
 use super::budget::Budget;
 use super::estimate::{Estimate, Method, adversarial, dainf, mean_return, neutral};
+use super::noticed;
 use super::problem::Problem;
 use super::risk::Risk;
-use super::warning::{self, Warning};
+use super::warning::Warning;
 use crate::adversary::{SearchConfig, SearchReport, search_members, search_shifts};
 use crate::confidence::{
     Beta, ConfidenceSet, Evidence, SetReport, confidence_set, large_set, replay, replayed_set,
@@ -46,15 +47,18 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub fn warnings(&self, problem: &Problem<'_>) -> Vec<Warning> {
+    pub fn warnings(&self, problem: &Problem<'_>, task: &Task, policy: &Policy) -> Vec<Warning> {
         let Problem { device, model, config, .. } = *problem;
-        let mut warnings = warning::of_estimates(model, &self.estimates);
-        warnings.extend(self.set.iter().flat_map(warning::of_set));
+        let mut warnings = noticed::of_estimates(model, &self.estimates);
+        warnings.extend(self.set.iter().flat_map(noticed::of_set));
         let asked = config.search.optimizers;
         let has_gradient = model.pass(device, 1).is_some();
-        warnings.extend(
-            self.search.as_ref().and_then(|search| warning::of_search(search, asked, has_gradient)),
-        );
+        let of_search = |search| noticed::of_search(search, asked, has_gradient, &task.reward);
+        warnings.extend(self.search.as_ref().and_then(of_search));
+        if let (Some(search), true) = (&self.search, policy.lacks_gradient()) {
+            let (name, by_sac) = (policy.spec.clone(), search.by_sac());
+            warnings.push(Warning::PolicyWithoutGradient { name, by_sac });
+        }
         warnings
     }
 }

@@ -5,8 +5,9 @@ use super::budget::Budget;
 use super::estimate::{Estimate, Method};
 use super::logged::LoggedReturn;
 use super::notes::by_rank;
+use super::noticed;
 use super::problem::Problem;
-use super::warning::{self, Warning};
+use super::warning::Warning;
 use crate::Result;
 use crate::adversary::SearchReport;
 use crate::confidence::theory::{self, TheoryReport};
@@ -133,7 +134,7 @@ impl Problem<'_> {
             .leaves_data()
             .map(Warning::LeavesData)
             .into_iter()
-            .chain(warning::of_model(model))
+            .chain(noticed::of_model(model))
             .collect();
         if config.learned_from_logs {
             warnings.push(Warning::LearnedFromLogs);
@@ -141,7 +142,7 @@ impl Problem<'_> {
         if !model.on_device(device) {
             warnings.push(Warning::ModelOnHost { device: device.name() });
         }
-        warnings.extend(bounds.warnings(self));
+        warnings.extend(bounds.warnings(self, task, policy));
         let mut constraint_bounds = Vec::with_capacity(constraints.len());
         // The set is of the dynamics: what one reward asks for, others may need where the log does not show it.
         let least_beta = match (config.beta, &bounds.set) {
@@ -152,7 +153,7 @@ impl Problem<'_> {
             let (index, threshold) = (i + 1, *threshold);
             let reward = Reward { task, index, least_beta, budget, leaves_data, threshold };
             let bounds = bound(self, &reward, policy, false, run)?;
-            let own = bounds.warnings(self).into_iter();
+            let own = bounds.warnings(self, task, policy).into_iter();
             warnings.extend(own.map(|warning| warning.about(&task.name)));
             constraint_bounds.push(constraint_bound(task, threshold, bounds));
         }

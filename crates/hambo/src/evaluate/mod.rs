@@ -10,6 +10,7 @@ mod estimate;
 mod evaluation;
 mod evaluator;
 mod logged;
+mod noticed;
 mod notes;
 mod problem;
 mod rank;

@@ -52,12 +52,15 @@ impl Warning {
             | Warning::AboveNeutral { .. }
             | Warning::SearchedBySac
             | Warning::ModelWithoutGradient
+            | Warning::RewardWithoutGradient(_)
+            | Warning::PolicyWithoutGradient { by_sac: true, .. }
             | Warning::GivenBeta
             | Warning::Subtracted { .. } => Rank::Caution,
             Warning::SubsetOfRows { .. }
             | Warning::Jitter(_)
             | Warning::ModelOnHost { .. }
             | Warning::NothingToChoose
+            | Warning::PolicyWithoutGradient { by_sac: false, .. }
             | Warning::ZeroBeta
             | Warning::DaInf => Rank::Information,
         }

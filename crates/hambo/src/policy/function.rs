@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 /// Step of a central difference, relative to the size of a number.
 const STEP: f32 = 1e-3;
+/// States at which it is looked at whether actions follow small changes.
+const PROBED: usize = 256;
 
 /// The actions of a policy of one's own, for [`Policy::custom`](super::Policy::custom). Closures implement it.
 ///
@@ -14,7 +16,7 @@ pub trait ActionFn: Send + Sync {
     fn act(&self, states: &[f32], actions: &mut [f32]);
 
     /// Writes dL/ds = (dL/da)ᵀ · da/ds of every state into `d_states`, and returns true. By default it returns false,
-    /// and the gradient is taken by central differences of [`ActionFn::act`].
+    /// and the gradient is taken by central differences of [`ActionFn::act`]. An empty batch asks whether there is one.
     fn gradient(&self, states: &[f32], d_actions: &[f32], d_states: &mut [f32]) -> bool {
         let _ = (states, d_actions, d_states);
         false
@@ -48,6 +50,22 @@ impl Function {
     pub fn act(&self, device: &Device, states: &Buffer, actions: &mut Buffer) {
         let values = self.actions(&device.download_or_nan(states));
         device.copy(&device.adopt(values), actions);
+    }
+
+    /// Whether it brings its gradient.
+    pub fn has_gradient(&self) -> bool {
+        self.function.gradient(&[], &[], &mut [])
+    }
+
+    /// Whether its actions do not follow small changes of most of these states: they change in jumps, if at all, which
+    /// differences do not see.
+    pub fn jumps(&self, states: &[f32]) -> bool {
+        let rows = (states.len() / self.state_dim).min(PROBED);
+        let states = &states[..rows * self.state_dim];
+        let mut gradient = vec![0.0; states.len()];
+        self.differences(states, &vec![1.0; rows * self.action_dim], &mut gradient);
+        let follows = |row: &&[f32]| row.iter().any(|&slope| slope != 0.0);
+        2 * gradient.chunks_exact(self.state_dim).filter(follows).count() < rows
     }
 
     /// d_states += d_actionsᵀ · dπ/ds
@@ -145,6 +163,21 @@ mod tests {
         for (a, b) in ours.1.iter().zip(&theirs.1) {
             assert!((a - b).abs() < 1e-3, "gradients {ours:?} and {theirs:?}");
         }
+    }
+
+    #[test]
+    fn actions_that_jump_are_told_from_those_that_follow() {
+        let states: Vec<f32> = (0..200).map(|i| (i as f32 * 0.37).sin()).collect();
+        let jumps = |act: fn(&[f32], &mut [f32])| {
+            let policy = Policy::from_fn("it", 2, 2, act);
+            assert!(policy.lacks_gradient());
+            policy.jumps(&states)
+        };
+        assert!(!jumps(waypoint));
+        assert!(jumps(|s, a| a.iter_mut().zip(s).for_each(|(a, s)| *a = s.signum())));
+        assert!(jumps(|_, a| a.fill(0.5)));
+        assert!(!Policy::custom("tripled", 2, 2, Tripled).lacks_gradient());
+        assert!(!Policy::read("builtin:waypoint").unwrap().jumps(&states));
     }
 
     /// a = 3 s, with a gradient that differences would not give.

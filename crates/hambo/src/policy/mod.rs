@@ -361,6 +361,16 @@ impl Policy {
         !matches!(self.kind, Kind::Function(_))
     }
 
+    /// Whether it is a function that brings no gradient of its own.
+    pub(crate) fn lacks_gradient(&self) -> bool {
+        matches!(&self.kind, Kind::Function(function) if !function.has_gradient())
+    }
+
+    /// Whether it is such a function, and its actions do not follow small changes of most of these states.
+    pub(crate) fn jumps(&self, states: &[f32]) -> bool {
+        matches!(&self.kind, Kind::Function(function) if !function.has_gradient() && function.jumps(states))
+    }
+
     /// d_states += d_actionsᵀ · dπ/ds.
     fn backward(
         &self,

@@ -113,9 +113,10 @@ impl<'a> World<'a> {
         (in_steps && soft_termination.is_none()) || self.model.pass(self.device, 1).is_none()
     }
 
-    /// Takes steps, recorded and replayed where that is possible: policy and model must be on the device.
+    /// Takes steps, recorded and replayed where that is possible: policy, model and task must be on the device.
     pub fn repeat(&self, times: usize, mut step: impl FnMut()) {
-        match self.setting.policy.on_device() && self.model.on_device(self.device) {
+        let Setting { policy, task, .. } = self.setting;
+        match policy.on_device() && self.model.on_device(self.device) && !task.calls_functions() {
             true => self.device.repeat(times, step),
             false => (0..times).for_each(|_| step()),
         }

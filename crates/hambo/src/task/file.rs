@@ -25,7 +25,7 @@
 //! ```
 
 use super::Initial;
-use super::spec::{ConstraintSpec, LEARNED, TaskSpec};
+use super::spec::{ConstraintSpec, LEARNED, TaskFunctions, TaskSpec};
 use crate::{Error, Result};
 use hambo_engine::spelling::edit_distance;
 use std::path::Path;
@@ -88,6 +88,7 @@ impl TaskSpec {
             initial: all.table("initial")?.map(|keys| initial(&keys)).transpose()?,
             worst_reward: all.number("worst_reward")?,
             constraints: all.tables("constraint")?.iter().map(constraint).collect::<Read<_>>()?,
+            functions: TaskFunctions::default(),
         })
     }
 }

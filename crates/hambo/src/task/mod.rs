@@ -5,15 +5,23 @@ mod file;
 mod remarks;
 mod spec;
 mod termination;
+#[cfg(test)]
+pub(crate) mod tests;
 
-pub use spec::{Constraint, ConstraintSpec, ResolvedTask, TaskSpec, TaskSummary, Termination};
+pub use spec::{
+    Constraint, ConstraintSpec, ResolvedTask, TaskFunctions, TaskSpec, TaskSummary, Termination,
+};
 pub use termination::LearnedTermination;
 
 use crate::data::Transitions;
 use crate::stats::block_of;
 use crate::{Error, Result};
+pub use hambo_engine::expression::{Function, RowFn};
 use hambo_engine::expression::{Program, Scope, Scratch};
 use hambo_engine::rng::Stream;
+
+/// Logged rows that a program sees at once.
+const AT_ONCE: usize = 1 << 16;
 
 /// A decision problem without its dynamics: those are learned.
 #[derive(Clone, Debug)]
@@ -279,6 +287,19 @@ impl Task {
         [states, actions, next_states, rewards]: [&[f32]; 4],
     ) -> Result<Vec<f32>> {
         let n = rewards.len();
+        if n > AT_ONCE {
+            // What is carried is a copy, of which there is no room for one of a long log.
+            let width = |all: &[f32]| all.len() / n;
+            let widths = [width(states), width(actions), width(next_states), 1];
+            let mut values = Vec::with_capacity(n * program.outputs().len());
+            for start in (0..n).step_by(AT_ONCE) {
+                let rows = start..n.min(start + AT_ONCE);
+                let all = [states, actions, next_states, rewards];
+                let part = |i: usize| &all[i][rows.start * widths[i]..rows.end * widths[i]];
+                values.extend(Task::on_rows(program, [part(0), part(1), part(2), part(3)])?);
+            }
+            return Ok(values);
+        }
         if n == 0 {
             return Ok(Vec::new());
         }
@@ -314,6 +335,11 @@ impl Task {
             .fold([declared, f32::NEG_INFINITY], |[low, high], r| [low.min(r), high.max(r)]))
     }
 
+    /// Whether what a step pays, or what ends an episode, is a function on the host.
+    pub fn calls_functions(&self) -> bool {
+        self.reward.is_function() || self.termination.as_ref().is_some_and(Program::is_function)
+    }
+
     /// Whether the model has to predict the reward.
     pub fn learns_reward(&self) -> bool {
         let programs = [Some(&self.reward), self.termination.as_ref()];
@@ -333,53 +359,5 @@ impl Task {
             )));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::data::Columns;
-    use crate::stats::Mean;
-
-    /// A task for states of two entries and actions of one.
-    pub fn task(reward: &str, termination: Option<Program>) -> Task {
-        let task = Task::new("test", [2, 1], reward).unwrap().with_action_bounds(-1.0, 1.0);
-        Task { termination, ..task }
-    }
-
-    /// Starts in blocks: a lower limit by their means holds, and is closer than one of independent starts.
-    #[test]
-    fn even_starts_tell_a_mean_better() {
-        let data = Transitions::new(Columns {
-            state_dim: 2,
-            action_dim: 1,
-            states: vec![0.0; 4],
-            actions: vec![0.0; 2],
-            rewards: vec![0.0; 2],
-            next_states: vec![0.0; 4],
-            terminals: vec![false; 2],
-            timeouts: vec![false, true],
-            episode_starts: vec![0],
-            ..Default::default()
-        })
-        .unwrap();
-        let initial = Initial::Box { low: vec![-1.0, 0.0], high: vec![1.0, 2.0], map: None };
-        // A cost with a jump, of which the expectation is 1/3 + 1/2.
-        let cost = |x: &[f32]| x[0] * x[0] + f32::from(u8::from(x[1] > 1.0));
-        let (mut above, mut errors) = (0, [0.0; 2]);
-        for seed in 0..400 {
-            let stream = Stream::new(seed);
-            let even = initial.sample_evenly((3200, 2), &data, stream).unwrap();
-            assert!(even.chunks(2).all(|x| x[0].abs() <= 1.0 && (0.0..=2.0).contains(&x[1])));
-            let costs: Vec<f32> = even.chunks(2).map(cost).collect();
-            let mean = Mean::of_blocks(&costs, 2);
-            above += u32::from(mean.lower_limit(3200, 0.0, 0.1) > 5.0 / 6.0);
-            errors[0] += mean.std_error;
-            let drawn = initial.sample(3200, &data, stream).unwrap();
-            errors[1] += Mean::of(drawn.chunks(2).map(|x| f64::from(cost(x)))).std_error;
-        }
-        assert!(above <= 40, "{above} of 400 limits are above the expectation at δ = 0.1");
-        assert!(errors[0] < 0.6 * errors[1], "{errors:?}");
     }
 }

@@ -8,7 +8,7 @@ use super::termination::{LearnedTermination, learn};
 use super::{Initial, Task};
 use crate::data::Transitions;
 use crate::{Error, Result};
-use hambo_engine::expression::{Program, Scope};
+use hambo_engine::expression::{Function, Program, Scope};
 use serde::Serialize;
 
 /// A task as the user specifies it; what is left out comes from an environment or from the data.
@@ -46,6 +46,17 @@ pub struct TaskSpec {
     pub worst_reward: Option<f64>,
     /// Additional rewards, each with a bound of its own.
     pub constraints: Vec<ConstraintSpec>,
+    /// Functions in place of expressions.
+    pub functions: TaskFunctions,
+}
+
+/// Functions on batches of transitions, on the host, which come before expressions.
+#[derive(Clone, Debug, Default)]
+pub struct TaskFunctions {
+    /// r(s, a, s')
+    pub reward: Option<Function>,
+    /// Not 0 if s' ends the episode for good.
+    pub termination: Option<Function>,
 }
 
 /// A constraint as the user specifies it.
@@ -163,6 +174,9 @@ impl TaskSpec {
         if let Some(reward) = &self.reward {
             task.reward = program("reward", if reward == LEARNED { "r" } else { reward }, ds, da)?;
         }
+        if let Some(function) = &self.functions.reward {
+            task.reward = Program::of_function(function.clone(), ds, da);
+        }
         let names = ["actions.low", "actions.high"];
         for ((bound, declared), name) in
             [&mut task.action_low, &mut task.action_high].into_iter().zip(&self.actions).zip(names)
@@ -189,7 +203,12 @@ impl TaskSpec {
         let limits = time_limits(data);
         let last = data.last_rows();
         let ended_last = last.terminals.iter().filter(|&&t| t).count();
+        if let Some(function) = &self.functions.termination {
+            task.termination = Some(Program::of_function(function.clone(), ds, da));
+        }
+        let given = self.functions.termination.is_some();
         let learns = match (self.termination.as_deref(), known) {
+            _ if given => false,
             (Some(LEARNED), _) => true,
             (Some(NONE), _) => {
                 task.termination = None;

@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 /// Seconds for all targets together, unless `HAMBO_MUTATION_SECONDS` says otherwise.
 const SECONDS: f64 = 4.0;
 
+/// The name of a target's seeds, and what is given them.
+pub type Target<'a> = (&'a str, fn(&[u8]));
+
 /// Gives changed seeds to each of the targets; how many there were. The one at hand lies in the temporary folder, and is
 /// named where a target takes long.
-pub fn mutate(targets: &[(&str, fn(&[u8]))], corpora: &[&Path]) -> usize {
+pub fn mutate(targets: &[Target<'_>], corpora: &[&Path]) -> usize {
     let asked = std::env::var("HAMBO_MUTATION_SECONDS").ok().and_then(|text| text.parse().ok());
     let each = Duration::from_secs_f64(asked.unwrap_or(SECONDS) / targets.len() as f64);
     let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;

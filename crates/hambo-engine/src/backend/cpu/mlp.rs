@@ -178,6 +178,7 @@ impl Cpu {
                     // SAFETY: as above.
                     let delta =
                         &unsafe { deltas[l].take(range(layer.outputs)) }[..live.n * layer.outputs];
+                    // SAFETY: as above.
                     let below = unsafe { below.take(range(layer.inputs)) };
                     let weights = &params[layer.offset..][..layer.inputs * layer.outputs];
                     // dx = delta · Wᵀ

@@ -80,6 +80,7 @@ struct Parts<'a, T> {
 
 // SAFETY: a `Parts` gives out memory only through `take`, whose caller promises disjoint ranges.
 unsafe impl<T: Send> Send for Parts<'_, T> {}
+// SAFETY: as above.
 unsafe impl<T: Send> Sync for Parts<'_, T> {}
 
 impl<'a, T> Parts<'a, T> {

@@ -81,9 +81,8 @@ impl Cuda {
             }
         }
         // SAFETY: freed on the same stream.
-        if let Ok(address) =
-            self.remember("allocating memory", unsafe { result::malloc_async(self.stream, bytes) })
-        {
+        let allocated = unsafe { result::malloc_async(self.stream, bytes) };
+        if let Ok(address) = self.remember("allocating memory", allocated) {
             memory.address = address;
         }
         memory

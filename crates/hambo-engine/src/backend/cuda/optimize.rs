@@ -43,7 +43,9 @@ pub(super) struct Places {
 
 // SAFETY: the same fields in the same order as in `shared.cu` and `optimizers.cu`.
 unsafe impl Argument for Places {}
+// SAFETY: as above.
 unsafe impl Argument for AdamNumbers {}
+// SAFETY: as above.
 unsafe impl Argument for SvgdNumbers {}
 
 impl From<&Adam> for AdamNumbers {

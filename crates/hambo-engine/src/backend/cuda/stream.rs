@@ -59,8 +59,11 @@ impl Grid {
 pub(super) unsafe trait Argument {}
 // SAFETY: numbers of the same size; addresses on the device are 64 bits.
 unsafe impl Argument for u32 {}
+// SAFETY: as above.
 unsafe impl Argument for u64 {}
+// SAFETY: as above.
 unsafe impl Argument for f32 {}
+// SAFETY: as above.
 unsafe impl Argument for f64 {}
 
 /// Where an argument lies.

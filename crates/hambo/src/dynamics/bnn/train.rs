@@ -18,6 +18,8 @@ const NAME: &str = "training";
 const PRIOR_TEMPERATURE: f32 = 1e-4;
 /// Held-out rows that are looked at while training.
 const VALIDATION_ROWS: usize = 5_000;
+/// Numbers of rows for training that are kept beside the log on the host; minibatches of more are made from the log.
+const MOST_KEPT: usize = 1 << 27;
 
 impl Bnn {
     pub(super) fn train(
@@ -33,11 +35,17 @@ impl Bnn {
         let (width, ds) = (self.input_dim(), self.state_dim());
         let parameters = self.ensemble.params.len();
         let steps = config.steps_for(split.folds[0].train.len());
-        let (x, y) = self.frame.standardized(data, &training_rows(split));
+        let rows = training_rows(split);
+        let is_made = device.is_host() && rows.len() * (width + ds) > MOST_KEPT;
         let own = config.own_minibatches && folds > 1;
         let batches = if own { members } else { folds };
         let sizes = BatchSizes { lists: folds, batches, rows: config.batch };
-        let mut batches = Minibatches::new(device, [x, y], [width, ds], sizes);
+        let mut batches = if is_made {
+            Minibatches::made(device, rows.len() / folds, [width, ds], sizes)
+        } else {
+            let (x, y) = self.frame.standardized(data, &rows);
+            Minibatches::new(device, [x, y], [width, ds], sizes)
+        };
         let held_out = self.standardized(device, data, &validation_rows(split));
 
         let svgd = Svgd {
@@ -92,6 +100,12 @@ impl Bnn {
                 break;
             }
             let now = config.check_every.min(steps - done);
+            if is_made {
+                batches.prepare_made(device, stream, (done, now), |indices| {
+                    let drawn: Vec<u32> = indices.iter().map(|&i| rows[i as usize]).collect();
+                    self.frame.standardized(data, &drawn).into()
+                });
+            }
             batches.prepare(device, stream, done, now);
             fast.repeat(now as usize, || {
                 batches.draw(fast, stream, optimizer.counter());
