@@ -129,7 +129,7 @@ fn a_bound_may_be_on_the_worst_episodes() {
         assert!((all / mean - 1.0).abs() < 0.01, "nearly all episodes: {pointer}: {all} {mean}");
     }
     // Without an adversary, CVaR by its definition.
-    let text = place.succeeds(&line("--beta 0 --risk 0.2 --method ca"));
+    let text = place.succeeds(&line("--beta 0 --risk 0.2"));
     assert!(text.contains("the worst 20 % of episodes (CVaR)"), "{text}");
     let idle = place.json(&line("--beta 0 --risk 0.2 --json"));
     let by_definition = number(&idle, "/estimates/0/risk/cvar_20/value");

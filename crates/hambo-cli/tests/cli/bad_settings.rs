@@ -78,7 +78,7 @@ fn unknown_names_are_answered_with_the_known_ones() {
     for (policy, words) in [
         (
             "builtin:waypoints",
-            "no built-in policy \"waypoints\"; there are waypoint (gains y=1.6,speed=0.5)",
+            "no built-in policy \"waypoints\" (did you mean builtin:waypoint?); there are waypoint (gains y=1.6,speed=0.5)",
         ),
         ("builtin:", "no built-in policy \"\"; there are waypoint"),
         ("builtin:waypoint,x=1", "waypoint has no gain \"x\"; there are waypoint (gains y=1.6"),

@@ -54,7 +54,8 @@ fn killed_at_any_moment_it_ends_with_the_same_bits() {
 fn ctrl_c_says_what_was_kept() {
     let place = place();
     let interrupted = |options: &str, begun: &dyn Fn() -> bool| {
-        let mut command = place.command(&format!("{} {options}", line()));
+        let line = line().replace("--save-every 0", options);
+        let mut command = place.command(&line);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         while !begun() {
             assert!(child.try_wait().unwrap().is_none(), "it was faster");
@@ -67,7 +68,7 @@ fn ctrl_c_says_what_was_kept() {
         String::from_utf8(output.stderr).unwrap()
     };
     let begun = || place.path("run/unfinished/identity.json").exists();
-    let words = interrupted("--out run", &begun);
+    let words = interrupted("--save-every 0 --out run", &begun);
     assert!(
         words.contains("interrupted: what was done is kept in run/unfinished, saved"),
         "{words}"
@@ -78,7 +79,6 @@ fn ctrl_c_says_what_was_kept() {
     assert!(words.contains("interrupted: nothing was kept"), "{words}");
     let run = place.hambo(&format!("{} --out run", line()));
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(run.stderr.contains("going on with what is kept in run/unfinished"), "{}", run.stderr);
 }
 
 #[test]

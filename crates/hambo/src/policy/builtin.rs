@@ -70,7 +70,7 @@ pub(super) fn names() -> String {
 pub(super) fn hint(name: &str) -> String {
     let name = name.split(',').next().unwrap_or_default();
     let near = BUILTINS.iter().find(|b| edit_distance(name, b.name) <= MISSPELLED);
-    near.map_or(String::new(), |b| format!(": did you mean builtin:{}?", b.name))
+    near.map_or(String::new(), |b| format!(" (did you mean builtin:{}?)", b.name))
 }
 
 /// `NAME` or `NAME,gain=value,…`
@@ -152,9 +152,9 @@ mod tests {
         for (spec, part) in [
             (
                 "builtin:swingup",
-                "no built-in policy \"swingup\": did you mean builtin:swing-up?; there are",
+                "no built-in policy \"swingup\" (did you mean builtin:swing-up?); there are",
             ),
-            ("swing-up", "not a kind of policy that can be read: did you mean builtin:swing-up?"),
+            ("swing-up", "not a kind of policy that can be read (did you mean builtin:swing-up?)"),
             ("builtin:swing-up,kp=1", "no gain \"kp\""),
             ("builtin:swing-up,angle", "\"angle\" is not gain=value"),
             ("builtin:swing-up,angle=nan", "expected a finite number"),
