@@ -57,11 +57,16 @@ impl Function {
         self.function.gradient(&[], &[], &mut [])
     }
 
-    /// Whether its actions do not follow small changes of most of these states: they change in jumps, if at all, which
-    /// differences do not see.
+    /// Whether its actions differ between these states, but do not follow small changes of most of them: they change in
+    /// jumps, which differences do not see.
     pub fn jumps(&self, states: &[f32]) -> bool {
         let rows = (states.len() / self.state_dim).min(PROBED);
         let states = &states[..rows * self.state_dim];
+        let actions = self.actions(states);
+        if actions.chunks_exact(self.action_dim).all(|action| *action == actions[..self.action_dim])
+        {
+            return false;
+        }
         let mut gradient = vec![0.0; states.len()];
         self.differences(states, &vec![1.0; rows * self.action_dim], &mut gradient);
         let follows = |row: &&[f32]| row.iter().any(|&slope| slope != 0.0);
@@ -175,7 +180,7 @@ mod tests {
         };
         assert!(!jumps(waypoint));
         assert!(jumps(|s, a| a.iter_mut().zip(s).for_each(|(a, s)| *a = s.signum())));
-        assert!(jumps(|_, a| a.fill(0.5)));
+        assert!(!jumps(|_, a| a.fill(0.5)), "a constant has no slope anywhere");
         assert!(!Policy::custom("tripled", 2, 2, Tripled).lacks_gradient());
         assert!(!Policy::read("builtin:waypoint").unwrap().jumps(&states));
     }
