@@ -5,13 +5,16 @@ Times, paths, versions and, in results of evaluations, digits are left out: they
 """
 
 import contextlib
+import functools
 import json
 import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -207,10 +210,16 @@ def same(name, text):
     assert text == path.read_text(), f"{name}: read what is printed now, then UPDATE=1"
 
 
+@functools.cache
+def installed():
+    """The program alone, as it is after an installation: nothing of the checkout lies beside it."""
+    return shutil.copy(BINARY, tempfile.mkdtemp(prefix="hambo-installed-"))
+
+
 def run(folder, line, **env):
     """In a world without a terminal, a home of its own and MuJoCo."""
     known = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "100", "MUJOCO_LIB": "", **env}
-    return subprocess.run([BINARY, *shlex.split(line)], cwd=folder, env=known, capture_output=True, text=True, check=False)
+    return subprocess.run([installed(), *shlex.split(line)], cwd=folder, env=known, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
