@@ -119,11 +119,11 @@ pub(super) fn bound(
     };
     let setting = Setting { tail: config.risk.map(tail).transpose()?, ..plain };
     let counted = |returns: &Returns| returns.valued(setting.tail);
-    let least = least_return(&plain);
+    let least = valued(setting.tail, least_return(&plain));
     let floor = valued(setting.tail, plain.floor());
     // What a bound pays for starts that are those of the log, and how its returns spread.
     let pay = |estimate: Estimate, starts: &[f32], returns: &Returns| {
-        let risk = Some(Risk::of(returns, threshold, least));
+        let risk = Some(Risk::of(returns, threshold, least_return(&plain)));
         let estimate = Estimate { risk, ..estimate };
         match budget.starts() {
             Some(delta) => estimate.paying_for_starts((data, starts, delta), &counted(returns)),
@@ -198,10 +198,6 @@ pub(super) fn bound(
                 explanation.keep(method, &returns, None);
                 neutral(method, &counted(&returns))
             }
-        };
-        let estimate = match setting.tail {
-            Some(_) => estimate.not_below(-f64::from(largest)),
-            None => estimate,
         };
         bounds.estimates.push(estimate.above(least).accepting(config.accept_extrapolation));
     }

@@ -176,13 +176,6 @@ impl Estimate {
         Estimate { floor, ..self }
     }
 
-    /// The same of the worst episodes where none earns less than `least`: far from the fixed z of CVaR's formula the numbers
-    /// would be lower.
-    pub(super) fn not_below(self, least: f64) -> Self {
-        let keep = |x: f64| if x.is_finite() { x.max(least) } else { x };
-        Estimate { value: keep(self.value), lower_bound: self.lower_bound.map(keep), ..self }
-    }
-
     /// The same where extrapolations are accepted, or not.
     pub(super) fn accepting(self, extrapolation: bool) -> Self {
         let supported = self.evidence == Some(Evidence::Supported);
@@ -315,18 +308,6 @@ mod tests {
         assert_eq!(e.std_error, 3.0);
         let z = student_quantile(1.0 - 0.5 * 0.1 * 0.05 / 3.0, 1.0);
         assert!((e.lower_bound.unwrap() - (-2.0 - z * 3.0)).abs() < 1e-12, "a floor above is none");
-    }
-
-    #[test]
-    fn the_worst_episodes_earn_no_less_than_any_can() {
-        let found = |value: f64, bound: f64| {
-            let estimate = neutral(Method::Ca, &returns(&[0.0, 0.0]));
-            let estimate = Estimate { value, lower_bound: Some(bound), ..estimate };
-            let kept = estimate.not_below(-5.0);
-            (kept.value, kept.lower_bound.unwrap())
-        };
-        assert_eq!(found(-4.0, -10.0), (-4.0, -5.0));
-        assert_eq!(found(-8.0, f64::NEG_INFINITY), (-5.0, f64::NEG_INFINITY), "no bound is none");
     }
 
     #[test]
