@@ -96,7 +96,8 @@ pub(super) fn bound(
         |n: usize| task.initial.sample_evenly((n, model.folds()), data, config.starts_stream());
     let starts = draw_starts(rollouts)?;
     let (plain, largest_reward) = problem.setting(task, policy)?;
-    // Where a model is wrong, a task may pay or cost more than was ever seen, although the state is inside the range of the logs.
+    // Where a model is wrong, a task may pay more than was ever seen, although the state is inside the range of the logs. What
+    // it costs there is believed.
     let largest = (f64::from(largest_reward) * plain.total_weight()) as f32;
     let roll = |name: &str, propagation: Propagation<'_>, starts: &[f32]| {
         let name = format!("{index}-{name}");
@@ -105,7 +106,7 @@ pub(super) fn bound(
         }
         let mut returns =
             rollout(device, model, &plain, propagation, starts, stream.child("transitions"), run)?;
-        returns.keep_within(largest);
+        returns.values.iter_mut().for_each(|r| *r = r.min(largest));
         run.save(&name, || Ok(returns.stored()))?;
         Ok::<_, Error>(returns)
     };

@@ -9,8 +9,7 @@ pub struct Returns {
     pub values: Vec<f32>,
     /// Which of them left the finite numbers; the return of such a trajectory is −∞.
     pub diverged: Vec<bool>,
-    /// Which of them left the range of the logs, widened, and got the worst reward from there on; or cost more than any
-    /// trajectory of logged rewards.
+    /// Which of them left the range of the logs, widened; from there on they got the worst reward.
     pub left: Vec<bool>,
     /// Which of them ended more than [`FAR`] standard deviations from the mean of the data in some
     /// dimension: the model was asked about places that it knows nothing of.
@@ -23,17 +22,6 @@ pub struct Returns {
 pub const FAR: f32 = 10.0;
 
 impl Returns {
-    /// No return is larger in size than `largest`, what the largest reward at every step would come to. What costs more
-    /// has left what the logs can speak about; −∞ stays what it is.
-    pub(crate) fn keep_within(&mut self, largest: f32) {
-        for (value, left) in self.values.iter_mut().zip(&mut self.left) {
-            if value.is_finite() && *value < -largest {
-                (*value, *left) = (-largest, true);
-            }
-            *value = value.min(largest);
-        }
-    }
-
     /// Number of trajectories that diverged.
     pub fn diverged_count(&self) -> usize {
         self.diverged.iter().filter(|&&d| d).count()
@@ -94,24 +82,5 @@ impl Returns {
             far: rows.iter().map(|&i| self.far[i]).collect(),
             folds: self.folds,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_return_is_larger_than_the_largest_reward_allows() {
-        let mut returns = Returns {
-            values: vec![-3.0, -2.0, 0.0, 5.0, f32::NEG_INFINITY],
-            diverged: vec![false, false, false, false, true],
-            left: vec![false; 5],
-            far: vec![false; 5],
-            folds: 1,
-        };
-        returns.keep_within(2.0);
-        assert_eq!(returns.values, [-2.0, -2.0, 0.0, 2.0, f32::NEG_INFINITY]);
-        assert_eq!(returns.left, [true, false, false, false, false]);
     }
 }
